@@ -129,9 +129,9 @@ struct packet {
 	__u16 half_open_port;
 	__u32 ended_seen; /* as in struct snat */
 	__u32 half_open_seen;
-	__u8 begins_in_main; /* the flow of this packet, see credit.h */
-	__u8 follows_answer; /* the backend has answered the client before */
-	__u16 former_port;   /* SNAT port of p->snat, if former_backend has had it; 0: none */
+	__u8 begins_in_main;   /* the flow of this packet, see credit.h */
+	__u8 follows_answer;   /* the backend has answered the client before */
+	__u16 former_port;     /* SNAT port of p->snat, if former_backend has had it; 0: none */
 	__u8 quote[MAX_QUOTE]; /* of an ICMP error: the beginning of the packet */
 	struct way way;
 	/* Of packets before. */

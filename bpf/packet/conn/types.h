@@ -107,7 +107,7 @@ enum conn_address { CONN_CLIENT, CONN_FRONTEND, CONN_BACKEND, CONN_REPLY };
  */
 #define CONN_TAG   0x1fffffffu
 #define CONN_HALF  0x20000000u
-#define CONN_TOMB  0x40000000u /* of replies only: the other bits are a tick, see reply.h */
+#define CONN_TOMB  0x40000000u /* of replies only: the other bits are a tick, see reply/tomb.h */
 #define CONN_BUSY  0x80000000u
 
 #define CONN_SLOTS 7

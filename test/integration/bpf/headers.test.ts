@@ -13,6 +13,8 @@ const headers = [
   'packet/flow',
   'packet/answer',
   'packet/conn',
+  'packet/conn/client',
+  'packet/conn/reply',
 ].flatMap((folder) =>
   readdirSync(`${bpf}/${folder}`)
     .filter((name) => name.endsWith('.h'))
