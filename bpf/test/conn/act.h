@@ -52,7 +52,6 @@ static __always_inline void renew(struct work *w, enum family family)
 	if (!lock_found(w, family))
 		return;
 	c->born = born;
-	c->answers_by = born ^ w->id;
 	c->life.generation = born ^ w->id;
 	c->seen = w->env.now;
 	write_record(w->slot.index, &w->again, &w->env, family);
