@@ -33,7 +33,8 @@ function openTable(buckets, filled) {
   });
   object.setRodata('conn_buckets4', u32(buckets));
   object.setRodata('filled', u32(filled));
-  for (const map of ['fl_client4', 'fl_reply4']) object.setMaxEntries(map, buckets);
+  object.setMaxEntries('fl_client4', buckets);
+  object.setMaxEntries('fl_reply4', buckets + Math.floor(buckets / 2));
   for (const map of ['fl_conn4', 'flow', 'nat']) object.setMaxEntries(map, buckets * SLOTS);
   object.load();
   return object;

@@ -99,7 +99,7 @@ static __always_inline int find_by_reply(const struct tuple *t, const struct con
 
 	if (!t || !env || !copy || !index)
 		return false;
-	key = key_of(t, env->secret, conn_buckets(family), family);
+	key = key_of(t, env->secret, reply_buckets(family), family);
 	b = reply_bucket_at(key.first, family);
 	if (find_reply_in(key.first, key.tag, t, env, copy, index, family))
 		return true;

@@ -11,7 +11,7 @@
 #include "packet/conn/types.h"
 #include "packet/types.h"
 
-/* How many buckets there are in both indexes. Any number; the sizes of the maps follow from it. */
+/* How many buckets the clients' index has: any number. The sizes of the maps follow from it. */
 const volatile __u32 conn_buckets4 = 1;
 const volatile __u32 conn_buckets6 = 1;
 
@@ -46,6 +46,15 @@ CONN_ARRAY(fl_conn_count, conn_counts);
 static __always_inline __u32 conn_buckets(enum family family)
 {
 	return family == FAMILY_IPV4 ? conn_buckets4 : conn_buckets6;
+}
+
+/*
+ * A flood takes nearly all slots of clients, because the oldest gives way there. Replies have
+ * nothing to give, so they have more buckets, which are seldom full then.
+ */
+static __always_inline __u32 reply_buckets(enum family family)
+{
+	return conn_buckets(family) + conn_buckets(family) / 2;
 }
 
 /* A function for each map: the constant `family` leaves one of both. */

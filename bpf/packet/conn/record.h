@@ -26,7 +26,8 @@ static __always_inline struct conn_key key_in(const union conn_record *r, enum c
 	struct tuple t;
 
 	get_tuple(r, side, &t, family);
-	return key_of(&t, env->secret, conn_buckets(family), family);
+	return key_of(&t, env->secret,
+		      side == OF_CLIENT ? conn_buckets(family) : reply_buckets(family), family);
 }
 
 /* --- proof ------------------------------------------------------------------------------------ */

@@ -130,7 +130,7 @@ static __always_inline enum conn_claim claim_reply(const union conn_record *r, _
 	enum conn_claim made;
 
 	get_tuple(r, OF_REPLY, &c.tuple, family);
-	c.key = key_of(&c.tuple, env->secret, conn_buckets(family), family);
+	c.key = key_of(&c.tuple, env->secret, reply_buckets(family), family);
 	c.word = (__u64)c.key.tag << 32 | index;
 	made = make_claim(&c, takes_resting, family);
 	if (made == CLAIM_NO_ROOM)

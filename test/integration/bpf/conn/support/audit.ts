@@ -3,8 +3,8 @@
 // when all have ended.
 import type { Family } from '../../../../../src/model/types.ts';
 import { type BpfObject, possibleCpus } from '../../../../../src/sys/native.ts';
-import { BUSY, type ConnTable, SLOTS, suffixOf } from './conn-table.ts';
-import { AT } from './operation.ts';
+import { BUSY, type ConnTable, HALF, SLOTS, suffixOf } from './conn-table.ts';
+import { AT, RECORD_SIZE } from './operation.ts';
 
 const TOMB = 0x40000000;
 const COUNTS = [
@@ -48,22 +48,30 @@ export function slotsOf(object: BpfObject, family: Family): readonly Slot[] {
   return slots;
 }
 
+/** All of them, one after the other. */
+function recordsOf(object: BpfObject, family: Family): Uint8Array {
+  return new Uint8Array(object.map(`fl_conn${suffixOf(family)}`).mmap());
+}
+
 export function recordAt(object: BpfObject, family: Family, index: number): Uint8Array {
-  const size = family === 'IPv4' ? 64 : 128;
-  return new Uint8Array(object.map(`fl_conn${suffixOf(family)}`).mmap(), index * size, size);
+  const size = RECORD_SIZE[family];
+  return recordsOf(object, family).subarray(index * size, (index + 1) * size);
 }
 
-/** How many keys of an index are counted as in their second bucket. */
-function elsewhereOf(words: Uint32Array, each: number): number {
-  return words.reduce((sum, word, at) => sum + (at % each === each - each / 8 ? word : 0), 0);
+/** 32 bits each: seven slots, then how many keys are in their second bucket. */
+const REPLY_WORDS = 16;
+const REPLY_ELSEWHERE = 14;
+
+/** How many replies are in their second bucket. */
+function elsewhereOf(replies: Uint32Array): number {
+  const counts = replies.filter((_, at) => at % REPLY_WORDS === REPLY_ELSEWHERE);
+  return counts.reduce((sum, count) => sum + count, 0);
 }
 
-/** The replies' slots that are of a record. */
-function repliesOf(words: Uint32Array): number {
-  return words.reduce(
-    (sum, word, at) => sum + Number(at % 2 === 1 && at % 16 < 14 && word !== 0 && !(word & TOMB)),
-    0,
-  );
+/** The replies' slots that are of a record: the upper half of their words has a tag. */
+function repliesOf(replies: Uint32Array): number {
+  const isUpper = (at: number) => at % 2 === 1 && at % REPLY_WORDS < REPLY_ELSEWHERE;
+  return replies.filter((word, at) => isUpper(at) && word !== 0 && !(word & TOMB)).length;
 }
 
 /**
@@ -75,7 +83,9 @@ export function auditAndEmpty(table: ConnTable): readonly string[] {
   const wrong: string[] = [];
   const slots = slotsOf(object, family);
   const replies = new Uint32Array(object.map(`fl_reply${suffixOf(family)}`).mmap());
-  const records = slots.map(({ index }) => recordAt(object, family, index).slice());
+  const all = recordsOf(object, family);
+  const size = RECORD_SIZE[family];
+  const records = slots.map(({ index }) => all.slice(index * size, (index + 1) * size));
   const hasReply = (record: Uint8Array) => record[AT.replyPort]! + record[AT.replyPort + 1]! > 0;
   for (const [at, { index, word }] of slots.entries()) {
     const record = records[at]!;
@@ -88,7 +98,7 @@ export function auditAndEmpty(table: ConnTable): readonly string[] {
   if (repliesOf(replies) !== expected)
     wrong.push(`${repliesOf(replies)} replies of ${expected} records`);
   const { claimed, released, halfClaimed, halfGone } = countsOf(object, family);
-  const half = slots.filter(({ word }) => word & 0x20000000).length;
+  const half = slots.filter(({ word }) => word & HALF).length;
   if (claimed - released !== slots.length)
     wrong.push(`${claimed - released} are counted, and ${slots.length} are there`);
   if (halfClaimed - halfGone !== half)
@@ -96,7 +106,7 @@ export function auditAndEmpty(table: ConnTable): readonly string[] {
   for (const record of records) table.releaseRecord(record);
   const clients = new Uint32Array(object.map(`fl_client${suffixOf(family)}`).mmap());
   if (clients.some((word) => word !== 0)) wrong.push('a client is left, or counted elsewhere');
-  if (repliesOf(replies) + elsewhereOf(replies, 16) > 0)
+  if (repliesOf(replies) + elsewhereOf(replies) > 0)
     wrong.push('a reply is left, or counted elsewhere');
   return wrong;
 }

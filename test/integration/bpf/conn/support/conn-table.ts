@@ -51,7 +51,7 @@ export function openTable(
   for (const suffix of [4, 6]) {
     object.setMaxEntries(`fl_conn${suffix}`, buckets * SLOTS);
     object.setMaxEntries(`fl_client${suffix}`, buckets);
-    object.setMaxEntries(`fl_reply${suffix}`, buckets);
+    object.setMaxEntries(`fl_reply${suffix}`, buckets + Math.floor(buckets / 2));
   }
   object.setMaxEntries('fl_conn_count', 2 * possibleCpus());
   return object;
