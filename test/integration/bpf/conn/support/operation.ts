@@ -50,9 +50,9 @@ export interface Connection {
 /** Which tuple: of what its client sends, or its backend. */
 export type Side = 'client' | 'reply';
 
-const SECRET = 0x0123456789abcdefn;
+export const SECRET = 0x0123456789abcdefn;
 const CLIENT_PORT = 40_000;
-const RECORD_SIZE = { IPv4: 64, IPv6: 128 } as const;
+export const RECORD_SIZE = { IPv4: 64, IPv6: 128 } as const;
 const ADDRESS_SIZE = { IPv4: 4, IPv6: 16 } as const;
 const FRONTEND = { IPv4: '10.96.0.10', IPv6: 'fd00::10' } as const;
 const BACKEND = { IPv4: '10.1.2.5', IPv6: 'fd00:1::5' } as const;
