@@ -61,12 +61,17 @@ describe.each(FAMILIES)('%s', (family) => {
     expect(from.begin(again)).toBe('made');
     from.confirm(confirmed);
     expect(from.claim({ ...WITHOUT_REPLY, replyPort: 60_001 })).toBe('made');
-    recordAt(from.object, family, from.find(seen)!.index).set([1, 0], 16);
+    const before = recordAt(from.object, family, from.find(seen)!.index);
+    // Another state, and a later tick.
+    before[0] = 3;
+    before[16]! += 1;
     const begun = { id: 3_000 };
     from.begin(begun);
     const { not, dropped } = carrier.carry(from.now);
     expect({ not, dropped }).toEqual({ not: 0, dropped: 1 });
     expect(carrier.to.find(ended)).toBeUndefined();
+    const after = recordAt(carrier.to.object, family, carrier.to.find(seen)!.index);
+    expect([after[0], after[16]]).toEqual([before[0], before[16]]);
     const kept = ALL.filter((one) => ![ended, anew, WITHOUT_REPLY].includes(one));
     expectSame([...kept, again, { ...WITHOUT_REPLY, replyPort: 60_001 }, begun]);
     expect(auditAndEmpty(carrier.to)).toEqual([]);
