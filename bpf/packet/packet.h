@@ -12,6 +12,7 @@
 #include <linux/pkt_cls.h>
 
 #include "common/select.h"
+#include "packet/conn/life/wire.h"
 #include "packet/maps.h"
 #include "packet/tuple.h"
 
@@ -60,8 +61,6 @@ union leg {
 
 /* Network header, with options or extension headers, and transport header of a refused packet. */
 #define MAX_QUOTE 128
-
-enum tcp_flags { TCP_FIN = 1, TCP_SYN = 2, TCP_RST = 4, TCP_ACK = 16 };
 
 /* To the node of a backend, for a packet in Geneve. */
 struct way {
@@ -129,9 +128,9 @@ struct packet {
 	__u16 half_open_port;
 	__u32 ended_seen; /* as in struct snat */
 	__u32 half_open_seen;
-	__u8 begins_in_main; /* the flow of this packet, see credit.h */
-	__u8 follows_answer; /* the backend has answered the client before */
-	__u16 former_port;   /* SNAT port of p->snat, if former_backend has had it; 0: none */
+	__u8 begins_in_main;   /* the flow of this packet, see credit.h */
+	__u8 follows_answer;   /* the backend has answered the client before */
+	__u16 former_port;     /* SNAT port of p->snat, if former_backend has had it; 0: none */
 	__u8 quote[MAX_QUOTE]; /* of an ICMP error: the beginning of the packet */
 	struct way way;
 	/* Of packets before. */
