@@ -12,6 +12,7 @@
 #include <linux/pkt_cls.h>
 
 #include "common/select.h"
+#include "packet/conn/life/wire.h"
 #include "packet/maps.h"
 #include "packet/tuple.h"
 
@@ -60,8 +61,6 @@ union leg {
 
 /* Network header, with options or extension headers, and transport header of a refused packet. */
 #define MAX_QUOTE 128
-
-enum tcp_flags { TCP_FIN = 1, TCP_SYN = 2, TCP_RST = 4, TCP_ACK = 16 };
 
 /* To the node of a backend, for a packet in Geneve. */
 struct way {

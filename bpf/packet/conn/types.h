@@ -19,15 +19,22 @@
 
 /* --- the record ------------------------------------------------------------------------------- */
 
-/* Of all protocols; states.h says what leads from one to the next. */
+/* Of all protocols; life/states.h says what leads from one to the next. */
 enum conn_state {
-	CONN_NEW = 0,	      /* the backend has not answered; TCP: SYN_SENT */
-	CONN_ANSWERED = 1,    /* it has, and the client has not confirmed it; TCP: SYN_RECV */
-	CONN_ESTABLISHED = 2, /* both sides have confirmed it */
-	CONN_FIN_CLIENT = 3,  /* the client has sent a FIN or SHUTDOWN */
-	CONN_FIN_BACKEND = 4, /* the backend has */
-	CONN_TIME_WAIT = 5,   /* both have */
-	CONN_CLOSED = 6,      /* one side has sent a RST or ABORT */
+	CONN_NEW = 0,		 /* the backend has not answered; TCP: SYN_SENT */
+	CONN_ANSWERED = 1,	 /* it has, and the client has not confirmed it; TCP: SYN_RECV */
+	CONN_ESTABLISHED = 2,	 /* both sides have confirmed it */
+	CONN_FIN_CLIENT = 3,	 /* the client has sent a FIN */
+	CONN_FIN_BACKEND = 4,	 /* the backend has */
+	CONN_TIME_WAIT = 5,	 /* both have */
+	CONN_REOPENED = 6,	 /* one-sided: a SYN after the client's FIN */
+	CONN_SHUTDOWN = 7,	 /* SCTP: one side has sent a SHUTDOWN */
+	CONN_ANSWERED_TWICE = 8, /* UDP: one more datagram of the client confirms it */
+	/* The client, the backend, or both have sent a RST; of SCTP: the association is over. */
+	CONN_CLOSED_BY_CLIENT = 9,
+	CONN_CLOSED_BY_BACKEND = 10,
+	CONN_CLOSED = 11,
+	CONN_STATES,
 } PACKED_ENUM;
 
 struct conn_flags {
@@ -36,7 +43,7 @@ struct conn_flags {
 	__u8 ipip : 1;		/* the same in IPIP, to a real server */
 	__u8 in_geneve : 1;	/* requests come in Geneve, from another node */
 	__u8 of_stale : 1;	/* of one socket alone, see answer/stale.h */
-	__u8 steps : 3;		/* of the state machine, see states.h */
+	__u8 before : 3; /* the state before a RST, which is believed until its sender goes on */
 };
 
 /*

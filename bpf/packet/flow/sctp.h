@@ -10,20 +10,6 @@
 
 #include "packet/flow/tables.h"
 
-/* As on the wire. */
-enum sctp_chunk {
-	SCTP_DATA = 0, /* and all that are not here */
-	SCTP_INIT = 1,
-	SCTP_INIT_ACK = 2,
-	SCTP_ABORT = 6,
-	SCTP_SHUTDOWN = 7,
-	SCTP_SHUTDOWN_ACK = 8,
-	SCTP_COOKIE_ECHO = 10,
-	SCTP_COOKIE_ACK = 11,
-	SCTP_SHUTDOWN_COMPLETE = 14,
-	SCTP_CHUNKS = 16,
-} PACKED_ENUM;
-
 #define FLOW_STATES 4
 #define NEW	    FLOW_NEW
 #define ESTABLISHED FLOW_ESTABLISHED
@@ -47,15 +33,6 @@ static const enum flow_state sctp_states[SCTP_CHUNKS][FLOW_STATES] = {
 #undef ESTABLISHED
 #undef HALF_CLOSED
 #undef CLOSED
-
-static __always_inline enum sctp_chunk chunk_of(__u8 type)
-{
-	const __u32 known = 1 << SCTP_INIT | 1 << SCTP_INIT_ACK | 1 << SCTP_ABORT |
-			    1 << SCTP_SHUTDOWN | 1 << SCTP_SHUTDOWN_ACK | 1 << SCTP_COOKIE_ECHO |
-			    1 << SCTP_COOKIE_ACK | 1 << SCTP_SHUTDOWN_COMPLETE;
-
-	return type < SCTP_CHUNKS && known >> type & 1 ? type : SCTP_DATA;
-}
 
 /*
  * In the place of TCP's: the legs are looked at for a packet with a SYN, and one with SYN and ACK
