@@ -97,19 +97,18 @@ static __always_inline __u32 service_of_run(__u32 first_block)
  */
 __noinline int fl_is_member(__u32 first_block, __u32 members, __u32 id)
 {
-	__u32 low = 0, high = members / SLOTS_PER_BLOCK + 1;
+	__u32 low = 0, size = members / SLOTS_PER_BLOCK + 1;
 	const struct slot_block *block;
 
-	for (int step = 0; step < BINARY_SEARCH_STEPS && high - low > 1; step++) {
-		__u32 middle = low + (high - low) / 2;
+	for (int step = 0; step < BINARY_SEARCH_STEPS && size > 1; step++) {
+		__u32 half = size / 2;
 
-		block = block_at(first_block + middle);
+		block = block_at(first_block + low + half);
 		if (!block)
 			return false;
 		if (block->slot[0] <= id && block->slot[0])
-			low = middle;
-		else
-			high = middle;
+			low += half;
+		size -= half;
 	}
 	block = block_at(first_block + low);
 	if (!block || !id)

@@ -35,7 +35,7 @@ enum reason {
 	REASON_UNKNOWN_CONNECTION = 18,	 /* TCP to a frontend: no flow and no first packet */
 	REASON_ANSWER_LIMITED = 19,	 /* more refusals a second than may be answered */
 	REASON_NOT_ANSWERED = 20,	 /* refused without an answer: it cannot be given */
-	REASON_FLOW_TABLE_FULL = 21,	 /* an established flow stays among the half-open ones */
+	REASON_FLOW_TABLE_FULL = 21,	 /* no longer counted */
 	REASON_DROPPED_NO_FLOW = 22,	 /* a flow could not be stored */
 	REASON_DROPPED_NO_PORT = 23,	 /* no port is free for the client at this backend */
 	REASON_DROPPED_NO_ADDRESS = 24,	 /* masqueraded, and no address is known for that */

@@ -21,7 +21,7 @@ static __always_inline struct fragment_key fragment_key_of(const struct packet *
 /* Of the key, with the ports of the packet, and of these. */
 static __always_inline __u32 fragment_check(const struct packet *p)
 {
-	return mix(hash_tuple(p->secret, &p->wire, FAMILY_IPV6), p->fragment_id);
+	return mix(hash_tuple(p->env.secret, &p->wire, FAMILY_IPV6), p->fragment_id);
 }
 
 static __always_inline bool know_ports(struct packet *p)

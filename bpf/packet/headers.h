@@ -11,6 +11,7 @@
 #include <linux/tcp.h>
 #include <linux/udp.h>
 
+#include "packet/conn/life/believe.h"
 #include "packet/packet.h"
 
 #define IPV4_MORE_FRAGMENTS 0x2000
@@ -19,27 +20,26 @@
 /* Version and header length of an IPv4 packet without options. */
 #define PLAIN_IPV4 0x45
 
-/* Of the sequence number: tells a SYN that was translated from one of another connection. */
-static __always_inline __u8 syn_of(const struct tcphdr *tcp)
+static __always_inline void read_tcp(struct packet *p, const struct tcphdr *tcp)
 {
-	__u8 hash = mix(0, tcp->seq) >> 56;
+	__u32 sequence = bpf_ntohl(tcp->seq), acknowledged = bpf_ntohl(tcp->ack_seq);
 
-	if (!tcp->syn || tcp->ack)
-		return 0;
-	return hash ? hash : 1;
-}
-
-static __always_inline tcp_progress progress_of_tcp(const struct tcphdr *tcp)
-{
-	return (bpf_ntohl(tcp->seq) & 0xffff0000) | bpf_ntohl(tcp->ack_seq) >> 16;
+	p->tcp_flags = ((const __u8 *)tcp)[13];
+	p->progress = (sequence & 0xffff0000) | acknowledged >> 16;
+	p->syn = 0;
+	p->answered_syn = 0;
+	if (unlikely(p->tcp_flags & (TCP_SYN | TCP_RST))) {
+		if (p->tcp_flags & TCP_ACK)
+			p->answered_syn = syn_at(acknowledged - 1);
+		else if (p->tcp_flags & TCP_SYN)
+			p->syn = syn_at(sequence);
+	}
+	p->has_checksum = true;
 }
 
 static __always_inline bool parse_plain_tcp(struct packet *p, const struct tcphdr *tcp)
 {
-	p->tcp_flags = ((const __u8 *)tcp)[13];
-	p->syn = syn_of(tcp);
-	p->progress = progress_of_tcp(tcp);
-	p->has_checksum = true;
+	read_tcp(p, tcp);
 	return tcp->doff >= sizeof(*tcp) / 4;
 }
 

@@ -44,17 +44,18 @@ static __always_inline bool leaves_other_way(const struct packet *p, __u32 answe
 	return false;
 }
 
-/* At XDP: a flow that only the programs at tc can serve. */
-static __always_inline bool is_of_tc(const struct flow *flow)
+/* At XDP: a connection that only the programs at tc can serve. */
+static __always_inline bool is_of_tc(struct conn_flags flags)
 {
-	(void)flow;
+	(void)flags;
 	return false;
 }
 
 /* Of a flow that is one socket's alone: the packet is not that socket's. */
 static __always_inline bool is_of_other_socket(hook_context *ctx, const struct packet *p)
 {
-	return unlikely(p->flow.flags.of_stale) && fl_stale_datagrams(ctx) != STALE_SERVED;
+	return unlikely(p->conn.conn.life.flags.of_stale) &&
+	       fl_stale_datagrams(ctx) != STALE_SERVED;
 }
 
 /* At XDP: not before it is decided that the packet is not left. */

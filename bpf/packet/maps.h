@@ -2,11 +2,6 @@
 /*
  * The maps of the packet programs, as common/maps.h has those of all layers: the same comment above
  * each. Values are in types.h.
- *
- * Flows begin in tables of half-open flows, which evict the least recently used one when they are
- * full, and move to the main tables once the backend has answered. A flood of half-open flows
- * therefore evicts only its like. A few hundred connections may begin in the main tables
- * (credit.h).
  */
 #ifndef FAIRLEAD_PACKET_MAPS_H
 #define FAIRLEAD_PACKET_MAPS_H
@@ -15,121 +10,6 @@
 #include "packet/types.h"
 
 #include <bpf/bpf_helpers.h>
-
-/*
- * Flow legs of established flows. Written by the packet programs, deleted by the sweep and by the
- * agent; read by the agent. Key: client -> frontend. Resized by the agent. Full: the flow stays in
- * fl_new_flow4, and is counted. No eviction. NO_PREALLOC: unused capacity costs only buckets.
- */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 262144);
-	__type(key, struct tuple4);
-	__type(value, struct flow4);
-} fl_flow4 SEC(".maps");
-
-/* As fl_flow4, for IPv6. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 262144);
-	__type(key, struct tuple6);
-	__type(value, struct flow6);
-} fl_flow6 SEC(".maps");
-
-/*
- * Nat legs of established flows, as fl_flow4. Key: client <-> backend, the lower side first.
- */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 262144);
-	__type(key, struct tuple4);
-	__type(value, struct nat4);
-} fl_nat4 SEC(".maps");
-
-/* As fl_nat4, for IPv6. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 262144);
-	__type(key, struct tuple6);
-	__type(value, struct nat6);
-} fl_nat6 SEC(".maps");
-
-/*
- * Snat legs of established flows, as fl_flow4. Key: backend -> SNAT address. That no two flows have
- * the same key is what makes a SNAT port belong to one flow.
- */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 262144);
-	__type(key, struct tuple4);
-	__type(value, struct snat4);
-} fl_snat4 SEC(".maps");
-
-/* As fl_snat4, for IPv6. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 262144);
-	__type(key, struct tuple6);
-	__type(value, struct snat6);
-} fl_snat6 SEC(".maps");
-
-/*
- * Flow legs of half-open flows, and of those that found the main table full. Written as fl_flow4.
- * Resized by the agent. Full: LRU eviction; the next packet of an evicted flow selects a backend
- * again, or, of TCP, is answered as one of an unknown connection.
- */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 65536);
-	__type(key, struct tuple4);
-	__type(value, struct flow4);
-} fl_new_flow4 SEC(".maps");
-
-/* As fl_new_flow4, for IPv6. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 65536);
-	__type(key, struct tuple6);
-	__type(value, struct flow6);
-} fl_new_flow6 SEC(".maps");
-
-/* Nat legs of half-open flows. Full: LRU eviction; the next request packet makes the leg again. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 65536);
-	__type(key, struct tuple4);
-	__type(value, struct nat4);
-} fl_new_nat4 SEC(".maps");
-
-/* As fl_new_nat4, for IPv6. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 65536);
-	__type(key, struct tuple6);
-	__type(value, struct nat6);
-} fl_new_nat6 SEC(".maps");
-
-/* Snat legs of half-open flows, as fl_new_nat4. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 65536);
-	__type(key, struct tuple4);
-	__type(value, struct snat4);
-} fl_new_snat4 SEC(".maps");
-
-/* As fl_new_snat4, for IPv6. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 65536);
-	__type(key, struct tuple6);
-	__type(value, struct snat6);
-} fl_new_snat6 SEC(".maps");
 
 /* Lines of fl_mark for each hook. */
 #define MARK_LINES 1024

@@ -11,12 +11,12 @@
 #include "packet/answer/ping.h"
 #include "packet/flow/egress.h"
 #include "packet/flow/first.h"
-#include "packet/snat/own.h"
 #include "packet/flow/reply.h"
 #include "packet/fragment.h"
 #include "packet/icmp/errors.h"
 #include "packet/ipip/error.h"
 #include "packet/plain/plain.h"
+#include "packet/snat/own.h"
 #include "packet/uplink/send_on.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -95,6 +95,18 @@ static __always_inline int plain_ingress(struct __sk_buff *skb, struct packet *p
 /* --- egress ------------------------------------------------------------------------------------
  */
 
+/* What leaves from an address that connections have SNAT ports of. */
+static __always_inline int egress_of_node(struct __sk_buff *skb, struct packet *p,
+					  enum family family)
+{
+	int action = go_on_own(skb, p, family);
+
+	if (action != UNDECIDED || !may_begin_own(p))
+		return action;
+	action = own(skb, family);
+	return action == BEGINS_HERE ? go_on_own(skb, p, family) : action;
+}
+
 static __always_inline int egress_of(struct __sk_buff *skb, struct packet *p, enum family family)
 {
 	int action;
@@ -104,20 +116,18 @@ static __always_inline int egress_of(struct __sk_buff *skb, struct packet *p, en
 		if (is_left_at_egress(p, family))
 			return LEAVE;
 		if (may_be_node_port(p->wire.source_port))
-			family == FAMILY_IPV4 ? fl_note_own4() : fl_note_own6();
+			note_own_datagram(family);
 		if (unlikely(may_insist(skb, p, family))) {
 			action = family == FAMILY_IPV4 ? fl_send_on4(skb) : fl_send_on6(skb);
 			if (action != UNDECIDED)
 				return action;
 		}
 	}
-	if (!may_have_nat(p, family))
+	if (!may_have_conn(p, family))
 		return LEAVE;
-	action = egress(skb, family);
-	if (action == UNDECIDED && unlikely(may_be_own(p, family)))
-		action = own(skb, family);
-	if (unlikely(action == BEGINS))
-		action = egress(skb, family);
+	action = egress(skb, p, family);
+	if (action == UNDECIDED && unlikely(is_from_node(p, family)))
+		action = egress_of_node(skb, p, family);
 	return action == UNDECIDED ? LEAVE : action;
 }
 
@@ -165,7 +175,7 @@ static __always_inline struct packet *begin(bool has_mac)
 
 	if (!p || !s || !s->secret)
 		return NULL;
-	p->secret = s->secret;
+	p->env.secret = s->secret;
 	p->has_mac = has_mac;
 	p->is_plain = false;
 	p->in_geneve = false;

@@ -12,32 +12,10 @@
 #include <linux/pkt_cls.h>
 
 #include "common/select.h"
+#include "packet/conn/client/slot.h"
+#include "packet/conn/life/believe.h"
 #include "packet/maps.h"
-
-/* As struct tuple6, which it is the key of; IPv4 addresses are v4-mapped. */
-struct tuple {
-	struct address source;
-	struct address destination;
-	__u16 source_port;
-	__u16 destination_port;
-	enum l4_protocol protocol;
-	__u8 pad[3];
-};
-
-_Static_assert(sizeof(struct tuple) == sizeof(struct tuple6), "tuple");
-
-/* A value of each leg as it is made, and as it is stored. */
-union leg {
-	struct flow flow;
-	struct flow4 flow4;
-	struct flow6 flow6;
-	struct nat nat;
-	struct nat4 nat4;
-	struct nat6 nat6;
-	struct snat snat;
-	struct snat4 snat4;
-	struct snat6 snat6;
-};
+#include "packet/tuple.h"
 
 /* Keeps what is seldom done out of the lines of the cache that most packets need. */
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
@@ -60,10 +38,12 @@ union leg {
 
 /* What is in Geneve: to be read; a request of a flow, or a new one; one that has been given back.
  */
-#define IN_GENEVE  260
-#define GOES_ON	   261
-#define BEGINS	   262
-#define COMES_BACK 263
+#define IN_GENEVE   260
+#define GOES_ON	    261
+#define BEGINS_HERE 262
+#define COMES_BACK  263
+/* At egress: a masqueraded connection that has no SNAT port yet. */
+#define NEEDS_SNAT 265
 #define NOT_HERE   264 /* its backend is not, or no longer, one of this node */
 
 /* Other programs on the device go on with the packet. */
@@ -71,8 +51,6 @@ union leg {
 
 /* Network header, with options or extension headers, and transport header of a refused packet. */
 #define MAX_QUOTE 128
-
-enum tcp_flags { TCP_FIN = 1, TCP_SYN = 2, TCP_RST = 4, TCP_ACK = 16 };
 
 /* To the node of a backend, for a packet in Geneve. */
 struct way {
@@ -102,56 +80,55 @@ struct packet {
 	__u16 port;	   /* as `address` */
 	__u16 ip_checksum; /* of the IPv4 header, as in the packet; only if is_plain */
 	__u8 tcp_flags;
-	__u8 syn;		/* as in struct nat; 0: not a first packet of TCP */
+	__u8 syn;		/* as in struct conn_life; 0: not a first packet of TCP */
+	__u8 answered_syn;	/* of a packet of TCP that may answer a SYN: as `syn`, of that */
 	__u8 has_checksum;	/* the transport header has one, and it covers the addresses */
 	__u8 is_plain;		/* see plain.h */
 	__u8 is_fragment;	/* of any kind */
 	__u8 is_later_fragment; /* it has no ports */
 	__u8 has_mac;		/* it begins with an Ethernet header */
-	__u8 may_end;		/* of a FIN or RST: it has a sequence number that is not forged */
 	__u8 in_geneve;		/* it has come in Geneve, which has been taken off */
-	__u8 keeps_backend;	/* of p->flow, if it has one: it is to begin again with SNAT */
+	__u8 keeps_backend;	/* of p->conn, if it has one: it is to begin again with SNAT */
 	__u8 of_stale;		/* a datagram of a stale socket: see answer/stale.h */
 	__u8 chunk;		/* of SCTP: enum sctp_chunk, of the first one */
-	tcp_progress progress;	/* of TCP and SCTP: what the packet says, if it is the client's */
+	conn_progress progress; /* of TCP and SCTP: what the packet says */
 	__u32 length;		/* of the network packet */
 	__u32 network;		/* offset of its header */
 	__u32 transport;	/* offset of the header behind it, or of a later fragment's data; of
 				   an ICMP error: of the one that it quotes */
 	__u32 now;		/* seconds */
-	__u64 tick;		/* of the kernel's timer, when `now` was read from the clock */
-	__u32 answers_by;	/* as in struct nat, of a request */
-	__u32 former_backend;	/* id: the same flow has ended there before; 0: it has not */
-	__u64 secret;
+	__u64 tick;		/* of the kernel's timer, when the clock was read */
+	__u32 answers_by;	/* as in struct conn, of a request */
+	__u32 former_backend;	/* id: the same connection has ended there before; 0: it has not */
+	struct conn_env env;	/* its `now` is a tick */
 	struct address address; /* what a side of the packet is rewritten to */
+	union conn_record conn; /* copy of the connection's record, or a new one */
+	struct conn_slot slot;	/* of that; the word only of one that a client's tuple has led to */
+	struct address backend; /* of p->conn */
+	struct address shown;	/* what a side of the packet becomes */
 	/* What all packets use ends here; what some use follows. */
-	struct tuple nat; /* key of the nat leg */
-	struct flow flow; /* copy of the flow leg, or a new one */
-	struct address backend;
-	struct address frontend; /* of the nat leg */
-	struct tuple snat;	 /* key of the snat leg */
-	struct tuple quoted;	 /* by an ICMP error */
-	union leg leg;
+	struct tuple back;   /* what the other side sends, or what a connection may be known by */
+	struct tuple quoted; /* by an ICMP error */
+	union conn_record other; /* another connection, which is in the way */
+	struct conn_slot other_slot;
 	struct request request;
 	struct choice choice;
 	__u32 icmp; /* of an ICMP error: offset of its header */
 	__u32 quoted_network;
 	__u32 fragment_id;
-	/* SNAT ports that were met in the search, see snat.h; 0: none. */
+	/* SNAT ports that were met in the search, see snat/search.h; 0: none. */
+	__u16 resting_port;
 	__u16 ended_port;
 	__u16 half_open_port;
-	__u32 ended_seen; /* as in struct snat */
+	__u16 former_port; /* SNAT port that the connection has had with former_backend; 0: none */
+	__u32 ended_seen;  /* as in struct conn */
 	__u32 half_open_seen;
-	__u8 begins_in_main;   /* the flow of this packet, see credit.h */
-	__u8 follows_answer;   /* the backend has answered the client before */
-	__u16 former_port;     /* SNAT port of p->snat, if former_backend has had it; 0: none */
+	struct address former; /* the address of former_port */
+	__u32 from_snat;       /* at XDP: 1 + the record by which an answer has its client back */
 	__u8 quote[MAX_QUOTE]; /* of an ICMP error: the beginning of the packet */
 	struct way way;
 	/* Of packets before. */
 	__u64 left[LEFT_PACKETS]; /* see leave_at_egress() */
-	__u32 credit;
-	__u32 credit_at; /* when it was last raised */
-	__u64 fence;	 /* see snat.h: nobody reads it */
 	/* At XDP alone. */
 	__u32 device;  /* see device_of() */
 	__u32 came_by; /* the device of the network stack that it came in by */
@@ -160,8 +137,9 @@ struct packet {
 	struct vlan_tag tag_out;
 	__u8 hops; /* TTL, or hop limit */
 	__u8 pad2[3];
-	__be32 traffic_class; /* IPv4: TOS, IPv6: flow information */
-	__u64 frame_hash;     /* see xdp/known.h */
+	__be32 traffic_class;	    /* IPv4: TOS, IPv6: flow information */
+	__u64 frame_hash;	    /* see xdp/known.h */
+	struct conn_packet headers; /* see flow/follow.h: the stack is too small */
 	struct bpf_fib_lookup route;
 };
 
@@ -194,47 +172,9 @@ static __always_inline bool leaves_new(void)
 /* --- hashes ------------------------------------------------------------------------------------
  */
 
-static __always_inline __u64 mix(__u64 hash, __u64 word)
-{
-	hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
-	return hash ^ hash >> 32;
-}
-
-static __always_inline __u64 mix_address(__u64 hash, const struct address *a, enum family family)
-{
-	if (family == FAMILY_IPV4)
-		return mix(hash, a->word[3]);
-	hash = mix(hash, (__u64)a->word[0] << 32 | a->word[1]);
-	return mix(hash, (__u64)a->word[2] << 32 | a->word[3]);
-}
-
-static __always_inline __u64 hash_tuple(__u64 secret, const struct tuple *t, enum family family)
-{
-	__u64 hash = mix_address(secret, &t->source, family);
-
-	hash = mix_address(hash, &t->destination, family);
-	return mix(hash, (__u64)t->source_port << 32 | t->destination_port << 8 | t->protocol);
-}
-
-/* `check` of a leg: of its key, and of the address and ports that it leads to. */
-static __always_inline __u32 check_of(const struct packet *p, const struct tuple *key,
-				      const struct address *a, __u32 ports, enum family family)
-{
-	return mix(mix_address(hash_tuple(p->secret, key, family), a, family), ports);
-}
-
 static __always_inline __u32 two_ports(__u16 high, __u16 low)
 {
 	return (__u32)high << 16 | low;
-}
-
-static __always_inline void reverse(const struct tuple *from, struct tuple *to)
-{
-	to->source = from->destination;
-	to->destination = from->source;
-	to->source_port = from->destination_port;
-	to->destination_port = from->source_port;
-	to->protocol = from->protocol;
 }
 
 /* --- marks -------------------------------------------------------------------------------------
@@ -269,7 +209,7 @@ static __always_inline __u8 *mark_at(enum marks marks, __u64 hash)
 static __always_inline bool is_marked(const struct packet *p, enum marks marks,
 				      const struct address *a, __u32 port, enum family family)
 {
-	__u64 hash = mix_address(p->secret, a, family);
+	__u64 hash = mix_address(p->env.secret, a, family);
 	__u8 *mark = mark_at(marks, hash);
 
 	if (mark && !*mark)
@@ -296,48 +236,64 @@ static __always_inline void put_mark(__u8 *mark, __u8 now)
 static __always_inline void set_mark(const struct packet *p, enum marks marks,
 				     const struct address *a, __u32 port, enum family family)
 {
-	__u64 hash = mix_address(p->secret, a, family);
+	__u64 hash = mix_address(p->env.secret, a, family);
 	__u8 now = mark_of_now();
 
 	put_mark(mark_at(marks, hash), now);
 	put_mark(mark_at(marks, mix(hash, port)), now);
 }
 
-/* By this the flow leg p->wire is found. */
+/* By this a request like p->wire finds its connection. */
 static __always_inline void mark_frontend(const struct packet *p, enum family family)
 {
 	set_mark(p, MARKS_INGRESS, &p->wire.destination, port_mark(p, p->wire.destination_port),
 		 family);
 }
 
-/* By these the nat leg of p->flow is found. */
+/* By these packets from and to the backend find the connection p->conn at egress. */
 static __always_inline void mark_backend(const struct packet *p, enum family family)
 {
-	set_mark(p, MARKS_EGRESS, &p->backend, port_mark(p, p->flow.backend_port), family);
+	__u16 port = p->conn.conn.backend_port;
+
+	set_mark(p, MARKS_EGRESS, &p->backend, port_mark(p, port), family);
 	/* Otherwise requests are left at egress, see on_request_out(). */
-	if (p->flow.flags.masquerade || p->wire.protocol != PROTOCOL_TCP)
-		set_mark(p, MARKS_EGRESS, &p->backend,
-			 port_mark(p, p->flow.backend_port) | REQUESTS_TO, family);
+	if (p->conn.conn.life.flags.masquerade || p->wire.protocol != PROTOCOL_TCP)
+		set_mark(p, MARKS_EGRESS, &p->backend, port_mark(p, port) | REQUESTS_TO, family);
+}
+
+/* --- addresses ---------------------------------------------------------------------------------
+ */
+
+static __always_inline void get_address(const __u8 *from, struct address *a, enum family family)
+{
+	if (family == FAMILY_IPV4)
+		set_ipv4(a, *(const __be32 *)as_address(from));
+	else
+		*a = *as_address(from);
 }
 
 /* --- the packet --------------------------------------------------------------------------------
  */
 
-/* Seconds need no more than one reading of the clock, and one division, for each tick. */
+/* The clock is read, and divided, no more than once for each tick of the kernel's timer. */
 static __always_inline void set_now(struct packet *p)
 {
-	__u64 tick = bpf_jiffies64();
+	const struct packet_settings *s = packet_settings();
+	__u64 tick = bpf_jiffies64(), ns;
 
 	if (p->tick == tick)
 		return;
 	p->tick = tick;
-	p->now = bpf_ktime_get_ns() / NS_PER_SECOND;
+	ns = bpf_ktime_get_ns();
+	p->now = ns / NS_PER_SECOND;
+	p->env.now = ns >> TICK_SHIFT;
+	p->env.udp_new = s ? TICKS_OF(s->timeout_seconds.udp_new) : 0;
 }
 
 /* A packet in this second; no two have the same, and nobody else can tell what it is. */
 static __always_inline __u64 hash_of_now(const struct packet *p, enum family family)
 {
-	return mix(hash_tuple(p->secret, &p->wire, family), p->now);
+	return mix(hash_tuple(p->env.secret, &p->wire, family), p->now);
 }
 
 /*

@@ -7,7 +7,6 @@
 #define FAIRLEAD_PARSE_H
 
 #include "common/count.h"
-#include "packet/flow/sctp.h"
 #include "packet/headers.h"
 
 /*
@@ -101,10 +100,7 @@ static __always_inline enum parsed parse_tcp(struct __sk_buff *skb, struct packe
 		return malformed(REASON_BAD_HEADER);
 	p->wire.source_port = bpf_ntohs(tcp.source);
 	p->wire.destination_port = bpf_ntohs(tcp.dest);
-	p->tcp_flags = ((__u8 *)&tcp)[13];
-	p->syn = syn_of(&tcp);
-	p->progress = progress_of_tcp(&tcp);
-	p->has_checksum = true;
+	read_tcp(p, &tcp);
 	return PARSED_FLOW;
 }
 
@@ -129,7 +125,6 @@ static __always_inline enum parsed parse_sctp(struct __sk_buff *skb, struct pack
 	p->wire.destination_port = bpf_ntohs(sctp.destination);
 	p->progress = sctp.tag;
 	p->chunk = chunk_of(sctp.chunk);
-	p->tcp_flags = flags_of_chunk(p->chunk);
 	return PARSED_FLOW;
 }
 

@@ -12,7 +12,8 @@ import { pinnedPrograms } from '../dataplane/bpf/devices/pinned-programs.ts';
 import { pinnedConnections } from '../dataplane/bpf/flows/pinned.ts';
 import { pinnedSnapshot } from '../dataplane/bpf/inspect/pinned.ts';
 import { listPinned, type PinnedParts, removePinned } from '../dataplane/bpf/loader/cleanup.ts';
-import { type BpfSettings, openBpfDataplane } from '../dataplane/bpf/open.ts';
+import type { BpfSettings } from '../dataplane/bpf/open.ts';
+import { openGrowingDataplane } from '../dataplane/bpf/open-growing.ts';
 import type { DeviceSettings } from '../dataplane/bpf/packet/layer.ts';
 import type { Connections } from '../dataplane/connections.ts';
 import type { ComposedDataplane, Dataplane } from '../dataplane/dataplane.ts';
@@ -99,7 +100,7 @@ const openBpf = (
   settings: Omit<BpfSettings, 'holder'> & Opening,
   parts: { readonly network: NetworkFollower; readonly log: Logger },
 ): Promise<Dataplane> =>
-  openBpfDataplane(
+  openGrowingDataplane(
     { ...settings, holder: holderOf(settings) },
     { ...parts, mayHaveRules: mayHaveProxyRules },
   );

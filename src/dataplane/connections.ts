@@ -15,17 +15,11 @@ export type ConnectionState =
   /** Both have, or one has sent a RST. */
   | 'closed'
   /** An open socket: nothing else is known of it. */
-  | 'open'
-  /** The entry of the client's packets is missing. */
-  | 'orphan';
+  | 'open';
 
-/** Unknown: nothing leads from the entry to a backend. */
-export type ConnectionBackendState = 'active' | 'terminating' | 'gone' | 'unknown';
+export type ConnectionBackendState = 'active' | 'terminating' | 'gone';
 
-/** The table entries of one connection: docs/connections.md. */
-export type Leg = 'flow' | 'nat' | 'snat';
-
-/** What one table entry says of a connection. */
+/** What one record says of a connection. */
 export interface Connection {
   /** Identifies it across readings. */
   readonly key: string;
@@ -38,14 +32,13 @@ export interface Connection {
   readonly port: PortId | undefined;
   /** `address:port`; of a socket `sk:` and its cookie, as `ss -e` prints it. */
   readonly client: string;
-  /** `address:port`; '' if it is not known. */
-  readonly frontend: string;
   /** `address:port`. */
+  readonly frontend: string;
   readonly backend: string;
   readonly backendState: ConnectionBackendState;
-  /** Reads its other entries. undefined: it has ended meanwhile. */
+  /** As it is now. undefined: it has ended meanwhile. */
   read(): ConnectionView | undefined;
-  /** Deletes its entries if its backend is gone. False: it has ended meanwhile, or has another backend. */
+  /** Ends it if its backend is gone. False: it has ended meanwhile, or has another backend. */
   dropStale(): boolean;
 }
 
@@ -56,8 +49,6 @@ export interface ConnectionView {
   readonly snat: string | undefined;
   /** Its requests go in Geneve to the backend's node, which answers the client itself. */
   readonly returnsDirectly?: true;
-  /** Entries that are there; of a socket none. */
-  readonly legs: readonly Leg[];
   /** Seconds of CLOCK_MONOTONIC; undefined if not known. */
   readonly bornSeconds: number | undefined;
   readonly seenSeconds: number | undefined;

@@ -7,7 +7,6 @@ import type {
   ConnectionOrigin,
   ConnectionState,
   ConnectionView,
-  Leg,
 } from '../dataplane/connections.ts';
 import type { Traffic } from '../dataplane/snapshot.ts';
 
@@ -28,8 +27,6 @@ export interface ConnectionRow {
   readonly returnsDirectly?: true;
   readonly state: ConnectionState;
   readonly backendState: ConnectionBackendState;
-  /** Table entries that are there. */
-  readonly entries: readonly Leg[];
   readonly ageSeconds: number | undefined;
   readonly idleSeconds: number | undefined;
   readonly toBackend: Traffic | undefined;
@@ -40,7 +37,7 @@ export interface ConnectionRow {
 
 /** `stale`: its backend is gone. */
 export const STATE_FILTERS = [
-  ...['new', 'established', 'half-closed', 'closed', 'open', 'orphan'],
+  ...['new', 'established', 'half-closed', 'closed', 'open'],
   'stale',
 ] as const;
 
@@ -128,7 +125,7 @@ export function rowOf(
   nowSeconds: number,
 ): ConnectionRow {
   const { key, port, protocol, family, origin, client, frontend, backend } = connection;
-  const { bornSeconds, seenSeconds, state, snat, legs, toBackend, toClient } = view;
+  const { bornSeconds, seenSeconds, state, snat, toBackend, toClient } = view;
   const since = (seconds: number | undefined): number | undefined =>
     seconds === undefined ? undefined : Math.max(0, Math.floor(nowSeconds - seconds));
   const ageSeconds = since(bornSeconds);
@@ -140,7 +137,6 @@ export function rowOf(
     ...{ protocol, family, origin, client, frontend, backend, snat, state },
     ...(view.returnsDirectly && { returnsDirectly: true as const }),
     backendState: connection.backendState,
-    entries: legs,
     ageSeconds,
     idleSeconds: since(seenSeconds),
     ...{ toBackend, toClient },

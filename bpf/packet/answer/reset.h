@@ -31,7 +31,7 @@ static __always_inline struct tcphdr reset_of(const struct packet *p, const stru
 static __always_inline int store_reset(struct __sk_buff *skb, struct packet *p,
 				       const struct tcphdr *reset, enum family family)
 {
-	struct tuple *back = &p->snat;
+	struct tuple *back = &p->back;
 
 	reverse(&p->wire, back);
 	if (family == FAMILY_IPV4) {

@@ -32,7 +32,7 @@ static __always_inline bool may_be_of_stale(const struct packet *p)
 }
 
 /* The agent may have named it before the program connected it again. */
-static __always_inline bool is_of_backend(const struct socket_peer *peer, const struct packet *p)
+static __always_inline bool is_of_former(const struct socket_peer *peer, const struct packet *p)
 {
 	return peer->backend_id && peer->family && peer->protocol == PROTOCOL_UDP &&
 	       peer->backend_port == p->wire.destination_port &&
@@ -59,7 +59,7 @@ __noinline int fl_stale_datagrams(struct __sk_buff *skb)
 	if (!datagrams)
 		return 0;
 	peer = bpf_sk_storage_get(&fl_sock, sk, 0, 0);
-	if (!peer || !is_of_backend(peer, p))
+	if (!peer || !is_of_former(peer, p))
 		return 0;
 	p->request.address = *as_address(peer->service_address);
 	p->request.port = peer->service_port;

@@ -6,7 +6,7 @@
 #ifndef FAIRLEAD_ADOPT_H
 #define FAIRLEAD_ADOPT_H
 
-#include "packet/flow/new_flow.h"
+#include "packet/flow/select.h"
 
 /*
  * p->choice is the refusal of a packet that begins no connection. A SYN with ACK is no client's. A

@@ -6,7 +6,7 @@
 #include "packet/answer/refuse.h"
 #include "packet/answer/reset.h"
 #include "packet/flow/adopt.h"
-#include "packet/flow/new_flow.h"
+#include "packet/flow/select.h"
 
 /*
  * TCP that is neither a first packet nor of a flow. To an address of the node it may be of a
@@ -64,7 +64,7 @@ static __always_inline int choose_backend(struct __sk_buff *skb, struct packet *
 		return LEAVE;
 	if (is_held(p))
 		return TC_ACT_SHOT;
-	set_client(skb, p);
+	set_client(skb, p, family);
 	verdict = family == FAMILY_IPV4 ? fl_select4() : fl_select6();
 	if (verdict == VERDICT_LEAVE)
 		return LEAVE;

@@ -2,324 +2,118 @@
 /*
  * Packets between clients and backends, at egress: replies come from the frontend, masqueraded
  * requests from the SNAT address. A packet that has another address by now, because something else
- * has masqueraded it, finds no leg and is left alone.
+ * has masqueraded it, finds no connection and is left alone.
  */
 #ifndef FAIRLEAD_EGRESS_H
 #define FAIRLEAD_EGRESS_H
 
-#include "packet/snat/follow.h"
-#include "packet/snat/search.h"
+#include "packet/flow/older.h"
 #include "packet/geneve/clamp.h"
+#include "packet/snat/search.h"
 #include "packet/uplink/way_back.h"
 
 /* --- replies -----------------------------------------------------------------------------------
  */
 
-static __always_inline void account_reply(const struct packet *p, struct nat *nat)
+static __always_inline int to_client(hook_context *ctx, struct packet *p, enum family family)
 {
-	nat->reply_packets += 1;
-	nat->reply_bytes += p->length;
-	if (nat->seen_seconds != p->now)
-		nat->seen_seconds = p->now;
-	/* SCTP: see begin_anew(). */
-	if (!nat->flags.replied && p->wire.protocol != PROTOCOL_SCTP)
-		nat->flags.replied = 1;
-	if ((p->tcp_flags & (TCP_SYN | TCP_RST | TCP_ACK)) == TCP_ACK)
-		nat->progress = p->progress;
-	if (p->tcp_flags & TCP_FIN)
-		nat->flags.backend_fin |= p->may_end;
-	if (p->tcp_flags & TCP_RST)
-		nat->flags.reset |= p->may_end;
-	else if (nat->flags.reset && goes_on_after_reset(p))
-		nat->flags.reset = 0;
-}
+	const struct conn *c = &p->conn.conn;
+	int action;
 
-static __always_inline int to_client(hook_context *ctx, struct packet *p, const struct nat *nat,
-				     enum family family)
-{
-	int action = set_source(ctx, p, &p->frontend, nat->frontend_port, family);
-
-	if (action != LEAVE || nat->client_port == p->wire.destination_port)
+	get_conn_address(&p->conn, CONN_FRONTEND, &p->shown, family);
+	action = set_source(ctx, p, &p->shown, c->frontend_port, family);
+	if (action != LEAVE || c->client_port == p->wire.destination_port)
 		return action;
-	return set_destination(ctx, p, &p->wire.destination, nat->client_port, family);
-}
-
-/* --- ends -------------------------------------------------------------------------------------
- */
-
-/* The snat leg has not noted the end by the backend yet: only the flow leg tells a forged one. */
-static __always_inline void note_backend_end(struct packet *p, struct nat *nat, enum family family)
-{
-	struct snat *snat = find_own_snat(p, nat, family);
-
-	if (snat)
-		note_end(p, &snat->backend_end);
+	return set_destination(ctx, p, &p->wire.destination, c->client_port, family);
 }
 
 /*
- * The backend answers a SYN although the flow has a connection, which has not ended here: by now it
- * has none, and the flow is that of the new one. Or it has opened an association of SCTP. Of no
- * other packet with a SYN of TCP on_end() is asked.
+ * An answer to a SNAT address has been followed at ingress. One to a client, of a connection whose
+ * backend is this node itself, has none.
  */
-static __always_inline bool begins_anew(const struct packet *p)
+static __always_inline bool is_followed(const struct packet *p)
 {
-	return (p->tcp_flags & (TCP_SYN | TCP_ACK | TCP_FIN | TCP_RST)) == (TCP_SYN | TCP_ACK);
+	return p->conn.conn.life.flags.masquerade && p->conn.conn.reply_port;
 }
 
-static __always_inline void begin_nat_anew(const struct packet *p, struct nat *nat)
+static __always_inline int on_answer(hook_context *ctx, struct packet *p, enum family family)
 {
-	nat->flags.replied = 1;
-	nat->flags.backend_fin = 0;
-	nat->flags.reset = 0;
-	nat->progress = p->progress;
-}
+	const struct conn *c = &p->conn.conn;
+	int action;
 
-/* What ends or begins a connection, of either side, of the nat leg of p->nat. */
-static __always_inline void on_end(struct packet *p, struct nat *nat, enum family family)
-{
-	bool is_request = ascends(&p->wire) == nat->flags.client_is_source;
-	bool is_anew = begins_anew(p);
-	tcp_progress progress = 0;
-	struct flow *flow;
-
-	p->quoted = p->wire; /* not used otherwise for a packet that is no ICMP error */
-	set_flow_key(p, nat, family);
-	flow = find_flow_of(p, family);
-	if (flow && read_flow(p, flow, family)) {
-		progress = *progress_of(flow, family);
-		if (is_anew)
-			begin_anew(flow, family);
-		else if (p->wire.protocol == PROTOCOL_SCTP)
-			follow_backend(p, nat, progress, state_of(flow, nat));
+	if (unlikely(may_be_of_older(p)) && !(is_followed(p) && is_left_at_egress(p, family))) {
+		if (forgets_later())
+			return LEFT;
+		if (family == FAMILY_IPV4 ? fl_leave_to_older4() : fl_leave_to_older6())
+			return LEAVE;
 	}
-	p->wire = p->quoted;
-	if (is_anew) {
-		begin_nat_anew(p, nat);
-		return;
-	}
-	p->may_end = is_request ? is_of_sender(p, progress) : is_of_receiver(p, progress);
-	if (!is_request)
-		note_backend_end(p, nat, family);
-}
-
-__noinline int fl_end_seen4(void)
-{
-	struct packet *p = this_packet();
-	struct nat *nat = p ? find_nat_of(p, FAMILY_IPV4) : NULL;
-
-	if (nat)
-		on_end(p, nat, FAMILY_IPV4);
-	return 0;
-}
-
-__noinline int fl_end_seen6(void)
-{
-	struct packet *p = this_packet();
-	struct nat *nat = p ? find_nat_of(p, FAMILY_IPV6) : NULL;
-
-	if (nat)
-		on_end(p, nat, FAMILY_IPV6);
-	return 0;
-}
-
-/* --- the SYN of a backend ----------------------------------------------------------------------
- */
-
-static __always_inline void on_syn_of_backend(hook_context *ctx, const struct packet *p,
-					      const struct nat *nat, enum family family)
-{
-	if (nat->flags.in_geneve)
+	if (unlikely(leaves_other_way(p, c->answers_by)))
+		return LEFT;
+	if (unlikely(p->tcp_flags & TCP_SYN && c->life.flags.in_geneve))
 		clamp_mss(ctx);
-	if (nat->flags.replied || p->wire.protocol == PROTOCOL_SCTP)
-		family == FAMILY_IPV4 ? fl_end_seen4() : fl_end_seen6();
-}
-
-/* --- the first packet of a backend --------------------------------------------------------------
- */
-
-/*
- * It came to the SNAT port of the flow of p->nat: so it answers that one, and is of no older
- * connection. A backend that has a former connection from that port in TIME-WAIT answers a SYN with
- * an ACK, which the client must see: it ends that connection by a RST, and sends the SYN again at
- * once.
- */
-static __always_inline bool is_answer_to_snat(struct packet *p, struct nat *nat, enum family family)
-{
-	struct snat *snat = find_own_snat(p, nat, family);
-
-	return snat && snat->backend_end.answered;
-}
-
-static __always_inline bool leave_first(struct packet *p, enum family family)
-{
-	struct nat *nat = find_nat_of(p, family);
-
-	if (!nat || is_answer_to_snat(p, nat, family))
-		return false;
-	leave_to_older(p, nat, family);
-	return true;
-}
-
-__noinline int fl_leave_first4(void)
-{
-	struct packet *p = this_packet();
-
-	return p ? leave_first(p, FAMILY_IPV4) : false;
-}
-
-__noinline int fl_leave_first6(void)
-{
-	struct packet *p = this_packet();
-
-	return p ? leave_first(p, FAMILY_IPV6) : false;
-}
-
-/* --- masqueraded requests ----------------------------------------------------------------------
- */
-
-/*
- * The port is written last: who reads it finds the address. A packet of the flow on another CPU
- * meanwhile finds the snat leg, which is its own flow's, and so the same port.
- */
-static __always_inline bool choose_snat(hook_context *ctx, struct packet *p, struct nat *nat,
-					enum tier tier, enum family family)
-{
-	if (!set_snat_address(ctx, p, family)) {
-		count_reason(REASON_DROPPED_NO_ADDRESS);
-		return false;
+	if (!is_followed(p)) {
+		p->answers_by = c->answers_by;
+		if (account(p, true, family) & LEAVES)
+			return UNDECIDED;
 	}
-	if (unlikely(nat->flags.own))
-		p->snat.destination = p->wire.source;
-	p->follows_answer = false;
-	if (!take_any_port(ctx, p, tier, family)) {
-		count_reason(REASON_DROPPED_NO_PORT);
-		return false;
-	}
-	set_mark(p, MARKS_INGRESS, &p->snat.destination, SNAT_PORTS, family);
-	put_address(snat_address_of(nat, family), &p->snat.destination, family);
-	barrier();
-	*(volatile __u16 *)&nat->snat_port = p->snat.destination_port;
-	return true;
+	action = to_client(ctx, p, family);
+	return action == LEAVE ? return_by(ctx, c->answers_by, family) : action;
 }
 
-/* Once a second is enough for an established flow, except for what begins and ends connections. */
-static __always_inline bool is_kept(const struct packet *p, const struct nat *nat, enum tier tier)
-{
-	return tier == TIER_MAIN && nat->seen_seconds == p->now &&
-	       !(p->tcp_flags & (TCP_SYN | TCP_FIN | TCP_RST)) &&
-	       !(nat->flags.backend_fin | nat->flags.reset);
-}
-
-/* A lost snat leg is made again. False: another flow has its port by now. */
-static __always_inline bool keep_snat(hook_context *ctx, struct packet *p, struct nat *nat,
-				      enum tier tier, enum family family)
-{
-	if (is_kept(p, nat, tier))
-		return true;
-	if (p->tcp_flags & TCP_RST)
-		nat->flags.reset |= p->may_end;
-	nat->seen_seconds = p->now;
-	p->follows_answer = nat->flags.replied;
-	return take_port(ctx, p->snat.destination_port, tier, family);
-}
-
-static __always_inline int masquerade(hook_context *ctx, struct packet *p, struct nat *nat,
-				      enum tier tier, enum family family)
-{
-	if (!(set_snat_key(p, nat, family) && keep_snat(ctx, p, nat, tier, family)) &&
-	    !choose_snat(ctx, p, nat, tier, family))
-		return TC_ACT_SHOT;
-	return set_source(ctx, p, &p->snat.destination, p->snat.destination_port, family);
-}
-
-/* --- datagrams straight to a backend -----------------------------------------------------------
+/* --- requests ----------------------------------------------------------------------------------
  */
 
-/* A request of a flow that lives has renewed it at ingress: what finds an expired one is none. */
-static __always_inline bool may_be_direct(const struct packet *p, const struct nat *nat)
+/* Of p->conn. Its first packet chooses the SNAT address, see begin_snat(). */
+static __always_inline int masquerade(hook_context *ctx, struct packet *p, enum family family)
 {
-	const struct packet_settings *s = packet_settings();
-
-	return p->wire.protocol != PROTOCOL_TCP && s &&
-	       age_of(p->now, nat->seen_seconds) > s->timeout_seconds.udp_new;
+	if (unlikely(!p->conn.conn.reply_port))
+		return NEEDS_SNAT;
+	get_conn_address(&p->conn, CONN_REPLY, &p->shown, family);
+	return set_source(ctx, p, &p->shown, p->conn.conn.reply_port, family);
 }
 
-__noinline int fl_forget_ended4(void)
+/* A request of a connection that lives has renewed it at ingress: what finds an expired one is
+ * none. */
+static __always_inline bool is_straight_to_backend(const struct packet *p)
 {
-	struct packet *p = this_packet();
-	struct nat *nat = p ? find_nat_of(p, FAMILY_IPV4) : NULL;
-
-	return nat && forget_ended(p, nat, FAMILY_IPV4);
+	return p->wire.protocol != PROTOCOL_TCP && is_over(p, &p->conn) &&
+	       ticks_passed(p->conn.conn.seen, p->env.now) > p->env.udp_new;
 }
 
-__noinline int fl_forget_ended6(void)
+static __always_inline int on_request_out(hook_context *ctx, struct packet *p, enum family family)
 {
-	struct packet *p = this_packet();
-	struct nat *nat = p ? find_nat_of(p, FAMILY_IPV6) : NULL;
-
-	return nat && forget_ended(p, nat, FAMILY_IPV6);
-}
-
-static __always_inline int on_request_out(hook_context *ctx, struct packet *p, struct nat *nat,
-					  enum tier tier, enum family family)
-{
-	if (may_be_direct(p, nat) &&
-	    (family == FAMILY_IPV4 ? fl_forget_ended4() : fl_forget_ended6()))
+	if (unlikely(is_straight_to_backend(p)) && end_conn(family))
 		return UNDECIDED;
-	if (unlikely(nat->flags.own))
-		family == FAMILY_IPV4 ? fl_follow_own4() : fl_follow_own6();
-	return nat->flags.masquerade ? masquerade(ctx, p, nat, tier, family) : LEAVE;
+	if (!p->conn.conn.life.flags.masquerade)
+		return LEAVE;
+	return masquerade(ctx, p, family);
 }
 
 /* --- both --------------------------------------------------------------------------------------
  */
 
-static __always_inline int on_egress_in(hook_context *ctx, struct packet *p, enum tier tier,
-					enum family family)
-{
-	struct nat *found = find_nat(tier, &p->nat, family);
-	struct nat nat;
-	int action;
-
-	if (!found)
-		return UNDECIDED;
-	nat = *found;
-	get_address(frontend_of(found), &p->frontend, family);
-	if (nat.check != check_of(p, &p->nat, &p->frontend,
-				  two_ports(nat.frontend_port, nat.client_port), family))
-		return UNDECIDED;
-	if (unlikely(p->tcp_flags & (TCP_FIN | TCP_RST)))
-		family == FAMILY_IPV4 ? fl_end_seen4() : fl_end_seen6();
-	if (ascends(&p->wire) == nat.flags.client_is_source)
-		return on_request_out(ctx, p, found, tier, family);
-	if (unlikely(is_of_older(p, &nat)) &&
-	    (family == FAMILY_IPV4 ? fl_leave_first4() : fl_leave_first6()))
-		return LEAVE;
-	if (unlikely(leaves_other_way(p, nat.answers_by)))
-		return LEFT;
-	if (unlikely(p->tcp_flags & TCP_SYN))
-		on_syn_of_backend(ctx, p, &nat, family);
-	account_reply(p, found);
-	action = to_client(ctx, p, &nat, family);
-	return action == LEAVE ? return_by(ctx, nat.answers_by, family) : action;
-}
-
-static __always_inline int on_egress(hook_context *ctx, enum tier tier, enum family family)
+/*
+ * UNDECIDED: the packet is of no connection, or one that has its SNAT address by now. Its reverse
+ * is then p->back.
+ */
+static __always_inline int on_egress(hook_context *ctx, enum family family)
 {
 	struct packet *p = this_packet();
 
 	if (!p)
 		return LEAVE;
-	if (tier == TIER_MAIN) {
-		set_now(p);
-		set_sorted(&p->wire, &p->nat);
-	}
-	return on_egress_in(ctx, p, tier, family);
+	set_now(p);
+	if (find_answered(p, &p->wire, family) && is_middle(&p->conn, &p->wire, family))
+		return on_answer(ctx, p, family);
+	reverse(&p->wire, &p->back);
+	if (find_answered(p, &p->back, family) && is_middle(&p->conn, &p->back, family))
+		return on_request_out(ctx, p, family);
+	return UNDECIDED;
 }
 
 /* Whether it may be a reply of a backend, or a request that on_request_out() does not just leave.
  */
-static __always_inline bool may_have_nat(const struct packet *p, enum family family)
+static __always_inline bool may_have_conn(const struct packet *p, enum family family)
 {
 	return is_marked(p, MARKS_EGRESS, &p->wire.source, port_mark(p, p->wire.source_port),
 			 family) ||
@@ -327,33 +121,29 @@ static __always_inline bool may_have_nat(const struct packet *p, enum family fam
 			 port_mark(p, p->wire.destination_port) | REQUESTS_TO, family);
 }
 
-__noinline int fl_egress_main4(hook_context *ctx)
+__noinline int fl_egress4(hook_context *ctx)
 {
-	return on_egress(ctx, TIER_MAIN, FAMILY_IPV4);
+	return on_egress(ctx, FAMILY_IPV4);
 }
 
-__noinline int fl_egress_main6(hook_context *ctx)
+__noinline int fl_egress6(hook_context *ctx)
 {
-	return on_egress(ctx, TIER_MAIN, FAMILY_IPV6);
+	return on_egress(ctx, FAMILY_IPV6);
 }
 
-__noinline int fl_egress_new4(hook_context *ctx)
+/* Beside what finds that it is to be done: nested, both would need more stack than there is. */
+static __always_inline int begin_snat(hook_context *ctx, struct packet *p, enum family family)
 {
-	return on_egress(ctx, TIER_NEW, FAMILY_IPV4);
+	if (family == FAMILY_IPV4 ? !fl_choose_snat4(ctx) : !fl_choose_snat6(ctx))
+		return TC_ACT_SHOT;
+	return masquerade(ctx, p, family);
 }
 
-__noinline int fl_egress_new6(hook_context *ctx)
+static __always_inline int egress(hook_context *ctx, struct packet *p, enum family family)
 {
-	return on_egress(ctx, TIER_NEW, FAMILY_IPV6);
-}
+	int action = family == FAMILY_IPV4 ? fl_egress4(ctx) : fl_egress6(ctx);
 
-static __always_inline int egress(hook_context *ctx, enum family family)
-{
-	int action = family == FAMILY_IPV4 ? fl_egress_main4(ctx) : fl_egress_main6(ctx);
-
-	if (action != UNDECIDED)
-		return action;
-	return family == FAMILY_IPV4 ? fl_egress_new4(ctx) : fl_egress_new6(ctx);
+	return unlikely(action == NEEDS_SNAT) ? begin_snat(ctx, p, family) : action;
 }
 
 #endif

@@ -6,6 +6,7 @@
 #include "packet/answer/stale.h"
 #include "packet/flow/choose.h"
 #include "packet/fragment.h"
+#include "packet/flow/older.h"
 #include "packet/geneve/begin.h"
 #include "packet/geneve/receive.h"
 

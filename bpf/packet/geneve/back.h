@@ -8,6 +8,7 @@
 #ifndef FAIRLEAD_GENEVE_BACK_H
 #define FAIRLEAD_GENEVE_BACK_H
 
+#include "packet/flow/begin.h"
 #include "packet/flow/choose.h"
 #include "packet/geneve/send.h"
 #include "packet/geneve/unwrap.h"
@@ -42,7 +43,7 @@ __noinline int fl_give_back(struct __sk_buff *skb)
 	outer = p->network - overhead_by(&p->way, p->way.inner);
 	udp = outer + size_of_outer(p);
 	port = bpf_htons(port_of(peer_at(&p->way.node)));
-	__builtin_memset(&p->flow, 0, sizeof(p->flow)); /* what the way is asked for */
+	__builtin_memset(&p->conn.conn, 0, sizeof(p->conn.conn)); /* what the way is asked for */
 	p->way.mtu = 0;
 	if (!fl_find_way(skb))
 		return unanswered(REASON_DIRECT_NO_ROUTE);
@@ -57,29 +58,27 @@ __noinline int fl_give_back(struct __sk_buff *skb)
 /* --- at the node that has sent it --------------------------------------------------------------
  */
 
-/* That of the flow p->flow is p->choice, which the option names. */
+/* That of p->conn is p->choice, which the option names. */
 static __always_inline bool is_of_named(const struct packet *p)
 {
-	return p->flow.backend_port == p->choice.port &&
+	return p->conn.conn.backend_port == p->choice.port &&
 	       is_same_address(&p->backend, &p->choice.address);
 }
 
-/* UNDECIDED: the packet begins a flow, that of p->flow with the same backend if it is there. */
+/* UNDECIDED: the packet begins a flow, with the backend of p->conn if that is there. */
 static __always_inline int end_direct_flow(struct __sk_buff *skb, struct packet *p,
 					   enum family family)
 {
-	struct flow *flow = find_flow_of(p, family);
-
-	if (!flow || !read_flow(p, flow, family)) {
-		__builtin_memset(&p->flow, 0, sizeof(p->flow));
+	if (!find_request(p, family)) {
+		__builtin_memset(&p->conn.conn, 0, sizeof(p->conn.conn));
 		return UNDECIDED;
 	}
 	/* An earlier packet has been given back. */
-	if (!p->flow.flags.direct_return)
+	if (!p->conn.conn.life.flags.direct_return)
 		return request(skb, family);
 	if (!is_of_named(p))
 		return unanswered(REASON_DIRECT_OUTDATED);
-	end_direct(family);
+	end_conn(family);
 	return UNDECIDED;
 }
 

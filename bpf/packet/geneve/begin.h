@@ -7,7 +7,7 @@
 #ifndef FAIRLEAD_GENEVE_BEGIN_H
 #define FAIRLEAD_GENEVE_BEGIN_H
 
-#include "packet/flow/new_flow.h"
+#include "packet/flow/begin.h"
 #include "packet/geneve/send.h"
 
 /* What is not masqueraded needs no other way. */
@@ -22,14 +22,6 @@ static __always_inline bool is_to_client(const struct packet *p)
 	return is_same_address(&p->wire.source, &p->way.node);
 }
 
-static __always_inline bool put_direct_flow(struct packet *p, enum family family)
-{
-	p->begins_in_main = false;
-	set_mark(p, MARKS_INGRESS, &p->wire.destination, port_mark(p, p->wire.destination_port),
-		 family);
-	return put_new_flow(p, family);
-}
-
 static __always_inline int begin_direct(struct __sk_buff *skb, struct packet *p, enum family family)
 {
 	int action;
@@ -37,21 +29,21 @@ static __always_inline int begin_direct(struct __sk_buff *skb, struct packet *p,
 	if (!can_be_wrapped(skb, p) || is_hairpin(p))
 		return UNDECIDED;
 	set_now(p);
-	make_flow(p);
-	p->flow.client_port = p->wire.source_port;
-	p->flow.flags.masquerade = 0;
-	p->flow.flags.direct_return = 1;
-	p->flow.flags.ipip = p->choice.rule.flags.ipip;
+	make_conn(family);
+	p->conn.conn.middle_port = p->wire.source_port;
+	p->conn.conn.life.flags.masquerade = 0;
+	p->conn.conn.life.flags.direct_return = 1;
+	p->conn.conn.life.flags.ipip = p->choice.rule.flags.ipip;
 	if (!fl_find_node() || is_to_client(p) || !fl_find_way(skb))
 		return UNDECIDED;
-	if (!put_direct_flow(p, family))
+	mark_frontend(p, family);
+	if (put_conn(p, &p->wire, family) == BEGIN_NO_ROOM)
 		return unanswered(REASON_DROPPED_NO_FLOW);
 	action = send(skb, p, family);
-	if (action == UNDECIDED) {
-		delete_flow(TIER_NEW, &p->wire, family);
-		return UNDECIDED;
-	}
-	fl_count_flow(p->flow.backend_id, p->flow.born_seconds);
+	if (action == UNDECIDED)
+		end_conn(family);
+	else
+		count_packet(p->slot.index, p->length, false, family);
 	return action;
 }
 

@@ -9,7 +9,7 @@
 #define FAIRLEAD_GENEVE_ERROR_H
 
 #include "packet/answer/refuse.h"
-#include "packet/flow/tables.h"
+#include "packet/flow/known.h"
 #include "packet/geneve/wrap.h"
 #include "packet/icmp/quoted.h"
 
@@ -26,11 +26,8 @@ static __always_inline bool is_from_closed_port(const struct packet *p,
 /* p->quoted is a packet that this node may have sent in Geneve from the port. */
 static __always_inline bool has_left_by(struct packet *p, __u16 port, enum family inner)
 {
-	struct flow *flow = find_flow(TIER_MAIN, &p->quoted, inner);
-
-	if (!flow)
-		flow = find_flow(TIER_NEW, &p->quoted, inner);
-	return flow && flow->flags.direct_return && outer_port(p, &p->quoted, inner) == port;
+	return find_client(&p->quoted, &p->env, &p->other, &p->other_slot, inner) &&
+	       p->other.conn.life.flags.direct_return && outer_port(p, &p->quoted, inner) == port;
 }
 
 __noinline int fl_has_left4(__u32 port)

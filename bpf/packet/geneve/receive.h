@@ -7,7 +7,8 @@
 #ifndef FAIRLEAD_GENEVE_RECEIVE_H
 #define FAIRLEAD_GENEVE_RECEIVE_H
 
-#include "packet/flow/new_flow.h"
+#include "packet/flow/begin.h"
+#include "packet/flow/select.h"
 #include "packet/fragment.h"
 #include "packet/geneve/back.h"
 
@@ -86,33 +87,34 @@ __noinline int fl_may_begin(void)
  */
 
 /*
- * A flow that is known, p->flow: of the backend that was named, or of another one here, which has
- * the connection: then this node knows better than one that has just adopted it.
+ * A connection that is known, p->conn: of the backend that was named, or of another one here, which
+ * has it: then this node knows better than one that has just adopted it.
  */
 static __always_inline bool may_go_on(const struct packet *p)
 {
-	if (p->flow.flags.direct_return)
+	const struct conn *c = &p->conn.conn;
+
+	if (c->life.flags.direct_return)
 		return false;
-	if (p->flow.backend_id == p->choice.backend_id &&
-	    p->flow.generation == p->choice.generation)
+	if (c->backend_id == p->choice.backend_id && c->life.generation == p->choice.generation)
 		return true;
-	return !is_first(p) && !p->flow.flags.masquerade;
+	return !is_first(p) && !c->life.flags.masquerade;
 }
 
 /* A flow whose backend is no longer one of a Service goes on, as any; it begins none. */
 static __always_inline bool may_go_on_without(const struct packet *p)
 {
-	return !p->flow.flags.direct_return && !is_first(p) && is_of_named(p);
+	return !p->conn.conn.life.flags.direct_return && !is_first(p) && is_of_named(p);
 }
 
-/* NOT_HERE, BEGINS, GOES_ON */
+/* NOT_HERE, BEGINS_HERE, GOES_ON */
 static __always_inline int decide_here(struct packet *p, enum family family)
 {
 	enum reason reason = choose_named(p, family);
-	struct flow *flow = find_flow_of(p, family);
-	bool is_known = flow && read_flow(p, flow, family);
+	bool is_known;
 
 	set_now(p);
+	is_known = find_request(p, family);
 	if (reason != REASON_TRANSLATED)
 		p->choice.backend_id = 0;
 	if (is_known && (reason == REASON_TRANSLATED ? may_go_on(p) : may_go_on_without(p)))
@@ -123,11 +125,9 @@ static __always_inline int decide_here(struct packet *p, enum family family)
 		count_reason(reason);
 		return NOT_HERE;
 	}
-	if (is_known) {
-		set_nat_key(p);
-		family == FAMILY_IPV4 ? fl_forget4() : fl_forget6();
-	}
-	return BEGINS;
+	if (is_known)
+		end_conn(family);
+	return BEGINS_HERE;
 }
 
 __noinline int fl_decide_here4(void)
@@ -160,8 +160,10 @@ static __always_inline int deliver(struct __sk_buff *skb, int decision, enum fam
 			return unanswered(REASON_GENEVE_NO_BACKEND);
 	}
 	/* A connection that this node has lost: its backend has answered it before. */
-	if (!is_first(p))
-		note_former(p, p->choice.backend_id);
+	if (!is_first(p)) {
+		p->former_backend = p->choice.backend_id;
+		p->former_port = 0;
+	}
 	return family == FAMILY_IPV4 ? fl_begin4(skb) : fl_begin6(skb);
 }
 
@@ -281,7 +283,7 @@ static __always_inline int on_geneve(struct __sk_buff *skb)
 	is_ipv4 = skb->protocol == bpf_htons(ETH_P_IP);
 	if (next == COMES_BACK)
 		return is_ipv4 ? fl_take_back4(skb) : fl_take_back6(skb);
-	if (next == BEGINS || next == GOES_ON)
+	if (next == BEGINS_HERE || next == GOES_ON)
 		return is_ipv4 ? fl_deliver4(skb, next) : fl_deliver6(skb, next);
 	return next;
 }

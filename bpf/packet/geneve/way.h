@@ -13,7 +13,8 @@
 #define DEFAULT_MTU 1500
 /* As ip_rt_mtu_expires: what an ICMP error has told is then forgotten. */
 #define PATH_MTU_SECONDS 600
-/* Of a request for the MTU of the route, which kernels before 5.12 leave as it is. */
+/* Of a request for the MTU of the route, which the kernel leaves as it is if it does not know the
+ * neighbour. */
 #define ASK_FOR_MTU 1
 
 /* As net.ipv4.route.min_pmtu and RFC 8200: no host sends less when it is told so. */
@@ -62,10 +63,10 @@ static __always_inline __u16 port_of(const struct peer *peer)
 	return flags ? flags->direct_port : 0;
 }
 
-/* The client of p->flow may have been answered: with SNAT the backend would not know it. */
+/* The client of p->conn may have been answered: with SNAT the backend would not know it. */
 static __always_inline bool is_bound(const struct packet *p)
 {
-	return p->flow.state != FLOW_NEW || !is_first(p);
+	return p->conn.conn.life.state != CONN_NEW || !is_first(p);
 }
 
 /*
@@ -104,7 +105,7 @@ static __always_inline bool find_real_server(struct packet *p)
 	return true;
 }
 
-/* Sets p->way, but for the route, of the backend of p->flow. False: it is here, or takes neither
+/* Sets p->way, but for the route, of the backend of p->conn. False: it is here, or takes neither
  * Geneve nor IPIP. */
 __noinline int fl_find_node(void)
 {
@@ -113,15 +114,15 @@ __noinline int fl_find_node(void)
 
 	if (!p)
 		return false;
-	node = bpf_map_lookup_elem(&fl_backend_node, &p->flow.backend_id);
+	node = bpf_map_lookup_elem(&fl_backend_node, &p->conn.conn.backend_id);
 	if (!node)
 		return false;
 	p->way.node = *as_address(node->address);
-	if (!(p->flow.flags.ipip ? find_real_server(p) : find_peer(p)))
+	if (!(p->conn.conn.life.flags.ipip ? find_real_server(p) : find_peer(p)))
 		return false;
 	if (!own_address(family_of(&p->way.node), &p->way.source))
 		return false;
-	if (!p->flow.flags.ipip)
+	if (!p->conn.conn.life.flags.ipip)
 		set_cookie(p);
 	return true;
 }
@@ -132,7 +133,7 @@ static __always_inline void set_fib(struct __sk_buff *skb, struct packet *p, enu
 
 	__builtin_memset(fib, 0, sizeof(*fib));
 	fib->ifindex = skb->ifindex;
-	fib->l4_protocol = p->flow.flags.ipip ? ipip_protocol(outer) : IPPROTO_UDP;
+	fib->l4_protocol = p->conn.conn.life.flags.ipip ? ipip_protocol(outer) : IPPROTO_UDP;
 	fib->tot_len = ASK_FOR_MTU;
 	if (outer == FAMILY_IPV4) {
 		fib->family = AF_INET;
@@ -148,7 +149,7 @@ static __always_inline void set_fib(struct __sk_buff *skb, struct packet *p, enu
 /* Of the packet p->wire, by what it travels in. */
 static __always_inline __u32 overhead_of_way(const struct packet *p, enum family inner)
 {
-	return p->flow.flags.ipip ? ipip_overhead(inner) : overhead_by(&p->way, inner);
+	return p->conn.conn.life.flags.ipip ? ipip_overhead(inner) : overhead_by(&p->way, inner);
 }
 
 /*

@@ -55,7 +55,7 @@ static __always_inline __be16 length_field(__u32 length)
 static __always_inline __u16 outer_port(const struct packet *p, const struct tuple *request,
 					enum family inner)
 {
-	return FIRST_SOURCE_PORT | (hash_tuple(p->secret, request, inner) >> 32 & 0x3fff);
+	return FIRST_SOURCE_PORT | (hash_tuple(p->env.secret, request, inner) >> 32 & 0x3fff);
 }
 
 static __always_inline void set_udp(const struct packet *p, struct udphdr *udp, __u32 length,
@@ -126,7 +126,7 @@ static __always_inline long store_geneve(struct __sk_buff *skb, const struct pac
 				.type = GENEVE_TYPE,
 				.words = words,
 				.version = GENEVE_TYPE_VERSION,
-				.port = bpf_htons(p->flow.backend_port),
+				.port = bpf_htons(p->conn.conn.backend_port),
 			},
 	};
 

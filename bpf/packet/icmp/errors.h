@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * ICMP errors about packets of flows. What an error quotes travelled in the opposite direction, as
- * it was on the wire where the error was made; so its reverse is the key of a leg:
+ * it was on the wire where the error was made; so a connection is found by its reverse:
  *
- *   ingress   quotes SNAT address -> backend    for the client; the reverse is a snat leg
- *             quotes frontend -> client         for the backend; the reverse is a flow leg
+ *   ingress   quotes SNAT address -> backend    for the client
+ *             quotes frontend -> client         for the backend
  *   egress    quotes client -> backend          for the client: shows the frontend
  *             quotes backend -> client          for the backend: shows the SNAT address
  *
@@ -13,7 +13,7 @@
 #ifndef FAIRLEAD_ERRORS_H
 #define FAIRLEAD_ERRORS_H
 
-#include "packet/flow/legs.h"
+#include "packet/flow/known.h"
 #include "packet/geneve/error.h"
 #include "packet/icmp/quoted.h"
 #include "packet/uplink/way_back.h"
@@ -29,44 +29,37 @@ static __always_inline int forward_to(struct __sk_buff *skb, struct packet *p,
 /* --- ingress -----------------------------------------------------------------------------------
  */
 
-static __always_inline int error_to_client(struct __sk_buff *skb, struct packet *p, enum tier tier,
+/* It quotes SNAT address -> backend. */
+static __always_inline int error_to_client(struct __sk_buff *skb, struct packet *p,
 					   enum family family)
 {
-	struct snat *found = find_snat(tier, &p->snat, family);
-	__u16 port;
 	int action;
 
-	if (!found)
+	if (!find_answered(p, &p->back, family) || !p->conn.conn.life.flags.masquerade ||
+	    !has_tuple(&p->conn, OF_REPLY, &p->back, family))
 		return UNDECIDED;
-	get_address(client_of(found), &p->frontend, family);
-	port = found->client_port;
-	if (found->check != check_of(p, &p->snat, &p->frontend, port, family))
-		return UNDECIDED;
-	action = set_quoted(skb, p, SIDE_SOURCE, &p->frontend, port, family);
-	return action == LEAVE ? forward_to(skb, p, &p->frontend, family) : action;
+	get_conn_address(&p->conn, CONN_CLIENT, &p->shown, family);
+	action = set_quoted(skb, p, SIDE_SOURCE, &p->shown, p->conn.conn.middle_port, family);
+	return action == LEAVE ? forward_to(skb, p, &p->shown, family) : action;
 }
 
-static __always_inline int error_to_backend(struct __sk_buff *skb, struct packet *p, enum tier tier,
+/* It quotes frontend -> client. */
+static __always_inline int error_to_backend(struct __sk_buff *skb, struct packet *p,
 					    enum family family)
 {
-	struct flow *found = find_flow(tier, &p->snat, family);
+	const struct conn *c = &p->conn.conn;
 	int action;
 
-	if (!found)
+	if (!find_client(&p->back, &p->env, &p->conn, &p->slot, family))
 		return UNDECIDED;
-	p->flow = *found;
-	get_address(backend_of(found), &p->backend, family);
-	if (p->flow.check != check_of(p, &p->snat, &p->backend,
-				      two_ports(p->flow.backend_port, p->flow.client_port), family))
-		return UNDECIDED;
-	action = set_quoted(skb, p, SIDE_SOURCE, &p->backend, p->flow.backend_port, family);
-	if (action == LEAVE && p->flow.client_port != p->quoted.destination_port)
+	get_conn_address(&p->conn, CONN_BACKEND, &p->backend, family);
+	action = set_quoted(skb, p, SIDE_SOURCE, &p->backend, c->backend_port, family);
+	if (action == LEAVE && c->middle_port != p->quoted.destination_port)
 		action = set_quoted(skb, p, SIDE_DESTINATION, &p->quoted.destination,
-				    p->flow.client_port, family);
+				    c->middle_port, family);
 	return action == LEAVE ? forward_to(skb, p, &p->backend, family) : action;
 }
 
-/* p->snat is the key of either leg. */
 static __always_inline int on_error_in(struct __sk_buff *skb, enum family family)
 {
 	struct packet *p = this_packet();
@@ -74,14 +67,11 @@ static __always_inline int on_error_in(struct __sk_buff *skb, enum family family
 
 	if (!p)
 		return LEAVE;
-	reverse(&p->quoted, &p->snat);
-	action = error_to_client(skb, p, TIER_MAIN, family);
+	set_now(p);
+	reverse(&p->quoted, &p->back);
+	action = error_to_client(skb, p, family);
 	if (action == UNDECIDED)
-		action = error_to_client(skb, p, TIER_NEW, family);
-	if (action == UNDECIDED)
-		action = error_to_backend(skb, p, TIER_MAIN, family);
-	if (action == UNDECIDED)
-		action = error_to_backend(skb, p, TIER_NEW, family);
+		action = error_to_backend(skb, p, family);
 	return action == UNDECIDED ? fl_geneve_error(skb) : action;
 }
 
@@ -108,56 +98,50 @@ static __always_inline int show_sender(struct __sk_buff *skb, struct packet *p,
 	return set_source(skb, p, shown, 0, family);
 }
 
+/* It quotes client -> backend. */
 static __always_inline int show_frontend(struct __sk_buff *skb, struct packet *p,
-					 const struct nat *nat, enum family family)
+					 enum family family)
 {
-	int action = show_sender(skb, p, &p->quoted.destination, &p->frontend, family);
-
-	if (action == LEAVE)
-		action = set_quoted(skb, p, SIDE_DESTINATION, &p->frontend, nat->frontend_port,
-				    family);
-	if (action == LEAVE && nat->client_port != p->quoted.source_port)
-		action = set_quoted(skb, p, SIDE_SOURCE, &p->quoted.source, nat->client_port,
-				    family);
-	return action;
-}
-
-static __always_inline int show_snat(struct __sk_buff *skb, struct packet *p, const struct nat *nat,
-				     enum family family)
-{
+	const struct conn *c = &p->conn.conn;
 	int action;
 
-	if (!nat->flags.masquerade || !nat->snat_port)
-		return LEAVE;
-	action = show_sender(skb, p, &p->quoted.destination, &p->backend, family);
+	get_conn_address(&p->conn, CONN_FRONTEND, &p->shown, family);
+	action = show_sender(skb, p, &p->quoted.destination, &p->shown, family);
 	if (action == LEAVE)
-		action = set_quoted(skb, p, SIDE_DESTINATION, &p->backend, nat->snat_port, family);
+		action = set_quoted(skb, p, SIDE_DESTINATION, &p->shown, c->frontend_port, family);
+	if (action == LEAVE && c->client_port != p->quoted.source_port)
+		action = set_quoted(skb, p, SIDE_SOURCE, &p->quoted.source, c->client_port, family);
+	return action == LEAVE ? return_by(skb, c->answers_by, family) : action;
+}
+
+/* It quotes backend -> client. */
+static __always_inline int show_snat(struct __sk_buff *skb, struct packet *p, enum family family)
+{
+	const struct conn *c = &p->conn.conn;
+	int action;
+
+	if (!c->life.flags.masquerade || !c->reply_port)
+		return LEAVE;
+	get_conn_address(&p->conn, CONN_REPLY, &p->shown, family);
+	action = show_sender(skb, p, &p->quoted.destination, &p->shown, family);
+	if (action == LEAVE)
+		action = set_quoted(skb, p, SIDE_DESTINATION, &p->shown, c->reply_port, family);
 	return action;
 }
 
 static __always_inline int on_error_out(struct __sk_buff *skb, enum family family)
 {
 	struct packet *p = this_packet();
-	struct nat *found;
-	struct nat nat;
-	int action;
 
 	if (!p)
 		return LEAVE;
-	set_sorted(&p->quoted, &p->nat);
-	found = find_nat_of(p, family);
-	if (!found)
-		return LEAVE;
-	nat = *found;
-	get_address(frontend_of(found), &p->frontend, family);
-	get_address(snat_address_of(found, family), &p->backend, family);
-	if (nat.check != check_of(p, &p->nat, &p->frontend,
-				  two_ports(nat.frontend_port, nat.client_port), family))
-		return LEAVE;
-	if (ascends(&p->quoted) != nat.flags.client_is_source)
-		return show_snat(skb, p, &nat, family);
-	action = show_frontend(skb, p, &nat, family);
-	return action == LEAVE ? return_by(skb, nat.answers_by, family) : action;
+	set_now(p);
+	reverse(&p->quoted, &p->back);
+	if (find_answered(p, &p->back, family) && is_middle(&p->conn, &p->back, family))
+		return show_frontend(skb, p, family);
+	if (find_answered(p, &p->quoted, family) && is_middle(&p->conn, &p->quoted, family))
+		return show_snat(skb, p, family);
+	return LEAVE;
 }
 
 __noinline int fl_error_out4(struct __sk_buff *skb)

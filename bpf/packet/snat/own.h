@@ -6,7 +6,7 @@
  *
  * - A connection of the node from a port that a flow has gets another port, as a flow of its own.
  * - A connection of a pod notes its port, because no socket of the node has it. No flow gets it
- *   until the sweep takes the leg, after 20 seconds.
+ *   until 20 seconds after the latest answer.
  * - A datagram from the number of a NodePort notes its port: else what comes back would be taken
  * for a request. Of TCP only a SYN begins a connection there.
  *
@@ -15,31 +15,32 @@
 #ifndef FAIRLEAD_OWN_H
 #define FAIRLEAD_OWN_H
 
-#include "packet/flow/new_flow.h"
-#include "packet/snat/snat.h"
+#include "packet/flow/egress.h"
+#include "packet/flow/reply.h"
 
-/* A snat leg whose client is the node says whose the port is. */
-static __always_inline void note_own(struct packet *p, enum family family)
+/*
+ * A half-open connection to the backend as a frontend of itself: nothing is translated, and nobody
+ * else gets the port. One that is there is renewed.
+ */
+static __always_inline int note_own(struct packet *p, enum family family)
 {
-	struct snat *held = find_snat_of(p, family);
+	struct choice *c = &p->choice;
 
-	if (!held) {
-		set_mark(p, MARKS_INGRESS, &p->wire.source, SNAT_PORTS, family);
-		put_own_snat(p, TIER_NEW, family);
-	} else if (held->check == snat_check(p, family))
-		held->seen_seconds = p->now;
-}
-
-/* A translated reply that leaves by a second device has a flow. */
-static __always_inline int note_own_datagram(struct packet *p, enum family family)
-{
-	if (!is_node_port(p, &p->wire.source, p->wire.source_port, family))
-		return 0;
-	reverse(&p->wire, &p->snat);
-	if (find_flow(TIER_MAIN, &p->snat, family) || find_flow(TIER_NEW, &p->snat, family))
-		return 0;
 	set_now(p);
-	note_own(p, family);
+	if (find_request(p, family)) {
+		renew(p, family);
+		return 0;
+	}
+	__builtin_memset(c, 0, sizeof(*c));
+	c->address = p->wire.destination;
+	c->port = p->wire.destination_port;
+	make_conn(family);
+	p->conn.conn.life.flags.masquerade = 0;
+	p->conn.conn.middle_port = p->wire.source_port;
+	p->conn.conn.reply_port = p->wire.source_port;
+	put_conn_address(&p->conn, CONN_REPLY, &p->wire.source, family);
+	set_mark(p, MARKS_INGRESS, &p->wire.source, SNAT_PORTS, family);
+	put_conn(p, &p->wire, family);
 	return 0;
 }
 
@@ -47,35 +48,59 @@ __noinline int fl_note_own4(void)
 {
 	struct packet *p = this_packet();
 
-	return p ? note_own_datagram(p, FAMILY_IPV4) : 0;
+	return p ? note_own(p, FAMILY_IPV4) : 0;
 }
 
 __noinline int fl_note_own6(void)
 {
 	struct packet *p = this_packet();
 
-	return p ? note_own_datagram(p, FAMILY_IPV6) : 0;
+	return p ? note_own(p, FAMILY_IPV6) : 0;
 }
 
-/* --- connections from a port of a flow ---------------------------------------------------------
+static __always_inline int note_port(enum family family)
+{
+	return family == FAMILY_IPV4 ? fl_note_own4() : fl_note_own6();
+}
+
+/* A translated reply that leaves by a second device has a connection. */
+static __always_inline bool is_of_node_port(struct packet *p, enum family family)
+{
+	if (!is_node_port(p, &p->wire.source, p->wire.source_port, family))
+		return false;
+	set_now(p);
+	reverse(&p->wire, &p->back);
+	return !find_client(&p->back, &p->env, &p->other, &p->other_slot, family);
+}
+
+__noinline int fl_is_of_node_port4(void)
+{
+	struct packet *p = this_packet();
+
+	return p && is_of_node_port(p, FAMILY_IPV4);
+}
+
+__noinline int fl_is_of_node_port6(void)
+{
+	struct packet *p = this_packet();
+
+	return p && is_of_node_port(p, FAMILY_IPV6);
+}
+
+static __always_inline void note_own_datagram(enum family family)
+{
+	if (family == FAMILY_IPV4 ? fl_is_of_node_port4() : fl_is_of_node_port6())
+		note_port(family);
+}
+
+/* --- connections from a port of another one ----------------------------------------------------
  */
 
-/* Sets p->nat to the key of the nat leg of the flow that has the snat leg. */
-static __always_inline void set_holder(struct packet *p, struct snat *held, enum family family)
-{
-	get_address(client_of(held), &p->quoted.source, family);
-	p->quoted.source_port = held->client_port;
-	p->quoted.destination = p->wire.destination;
-	p->quoted.destination_port = p->wire.destination_port;
-	p->quoted.protocol = p->wire.protocol;
-	set_sorted(&p->quoted, &p->nat);
-}
-
-/* The flow of p->nat has the port, or is about to note that it has. */
-static __always_inline bool has_port(const struct nat *nat, __u16 port)
-{
-	return nat && (!nat->snat_port || nat->snat_port == port);
-}
+enum met {
+	MEETS_NOBODY,
+	MEETS_NEW,  /* nobody: its port is to be noted */
+	MEETS_CONN, /* p->other has its port */
+};
 
 static __always_inline bool is_of_own_socket(const struct __sk_buff *skb, const struct packet *p)
 {
@@ -84,65 +109,56 @@ static __always_inline bool is_of_own_socket(const struct __sk_buff *skb, const 
 	return sk && sk->src_port == p->wire.source_port;
 }
 
-/* Whether the packet is of a connection whose port is that of a flow, which is then p->flow. */
-static __always_inline bool meets_flow(struct __sk_buff *skb, struct packet *p, enum family family)
+static __always_inline enum met meet(struct __sk_buff *skb, struct packet *p, enum family family)
 {
-	struct snat *held;
-	struct nat *nat;
-	bool is_own;
+	bool is_own = is_of_own_socket(skb, p);
 
 	set_now(p);
-	reverse(&p->wire, &p->snat);
-	held = find_snat_of(p, family);
-	if (!held || held->check == snat_check(p, family)) {
-		if (p->syn && !is_of_own_socket(skb, p))
-			note_own(p, family);
-		return false;
-	}
-	is_own = is_of_own_socket(skb, p);
-	/* A datagram of a flow that leaves by a second device, for all that is known. */
+	reverse(&p->wire, &p->back);
+	if (!find_other(p, family) || is_middle(&p->other, &p->back, family))
+		return p->syn && !is_own ? MEETS_NEW : MEETS_NOBODY;
+	/* A datagram of a connection that leaves by a second device, for all that is known. */
 	if (!p->syn && !is_own)
-		return false;
-	set_holder(p, held, family);
-	nat = find_nat_of(p, family);
-	/* So does the SYN of the flow. That of another one may look like it, see syn_of(). */
-	return has_port(nat, p->wire.source_port) && (is_own || nat->syn != p->syn);
+		return MEETS_NOBODY;
+	/* So does the SYN of the connection. That of another one may look like it, see syn_at(). */
+	if (!is_own && p->other.conn.life.syn == p->syn)
+		return MEETS_NOBODY;
+	if (is_over(p, &p->other)) {
+		end_other(family);
+		return MEETS_NOBODY;
+	}
+	return MEETS_CONN;
 }
 
-__noinline int fl_meets_flow4(struct __sk_buff *skb)
+__noinline int fl_meet4(struct __sk_buff *skb)
 {
 	struct packet *p = this_packet();
 
-	return p && meets_flow(skb, p, FAMILY_IPV4);
+	return p ? meet(skb, p, FAMILY_IPV4) : MEETS_NOBODY;
 }
 
-__noinline int fl_meets_flow6(struct __sk_buff *skb)
+__noinline int fl_meet6(struct __sk_buff *skb)
 {
 	struct packet *p = this_packet();
 
-	return p && meets_flow(skb, p, FAMILY_IPV6);
+	return p ? meet(skb, p, FAMILY_IPV6) : MEETS_NOBODY;
 }
 
 /*
- * A flow through a frontend that is the backend itself. Its requests do not come in: egress follows
- * them, and counts this one too, see follow_own().
+ * A connection through a frontend that is the backend itself. Its requests do not come in: egress
+ * follows them.
  */
 static __always_inline int begin_own(struct packet *p, enum family family)
 {
 	choose_destination(p);
-	p->choice.masquerade = 1;
-	make_flow(p);
-	p->flow.packets = 0;
-	p->flow.bytes = 0;
-	p->flow.client_port = p->wire.source_port;
-	p->begins_in_main = true;
-	set_nat_key(p);
-	make_nat(p, family);
-	p->leg.nat.flags.own = 1;
-	if (!put_first_nat(p, family) || !put_new_flow(p, family))
+	make_conn(family);
+	p->conn.conn.life.flags.masquerade = 1;
+	p->conn.conn.marks.own = 1;
+	p->conn.conn.middle_port = p->wire.source_port;
+	set_former_port(p, family);
+	if (put_conn(p, &p->wire, family) != BEGIN_MADE)
 		return unanswered(REASON_DROPPED_NO_FLOW);
-	fl_count_flow(p->flow.backend_id, p->flow.born_seconds);
-	return BEGINS;
+	return BEGINS_HERE;
 }
 
 __noinline int fl_begin_own4(void)
@@ -159,19 +175,72 @@ __noinline int fl_begin_own6(void)
 	return p ? begin_own(p, FAMILY_IPV6) : UNDECIDED;
 }
 
-/* BEGINS: the packet has a flow by now, which gives it another port. */
+/* BEGINS_HERE: the packet has a connection by now, which gives it another port. */
 static __always_inline int own(struct __sk_buff *skb, enum family family)
 {
-	if (family == FAMILY_IPV4)
-		return fl_meets_flow4(skb) && !fl_forget_ended4() ? fl_begin_own4() : UNDECIDED;
-	return fl_meets_flow6(skb) && !fl_forget_ended6() ? fl_begin_own6() : UNDECIDED;
+	int met = family == FAMILY_IPV4 ? fl_meet4(skb) : fl_meet6(skb);
+
+	if (met == MEETS_NEW)
+		note_port(family);
+	if (met != MEETS_CONN)
+		return UNDECIDED;
+	return family == FAMILY_IPV4 ? fl_begin_own4() : fl_begin_own6();
 }
 
-/* A first packet from an address that flows have ports of. The port of SCTP cannot change. */
-static __always_inline bool may_be_own(const struct packet *p, enum family family)
+/* --- connections that have another port ---------------------------------------------------------
+ */
+
+/* Nobody but the node itself sends such a SYN: its kernel has ended the connection before. */
+static __always_inline bool begins_anew(const struct packet *p)
 {
-	return is_first(p) && p->wire.protocol != PROTOCOL_SCTP &&
-	       is_marked(p, MARKS_INGRESS, &p->wire.source, SNAT_PORTS, family);
+	const struct conn_life *life = &p->conn.conn.life;
+
+	return p->syn && p->syn != life->syn && life->state != CONN_NEW;
+}
+
+/* A request on its way out, of a connection that is marked as the node's own. */
+static __always_inline int follow_own(hook_context *ctx, enum family family)
+{
+	struct packet *p = this_packet();
+
+	if (!p || !find_request(p, family) || !p->conn.conn.marks.own)
+		return UNDECIDED;
+	p->answers_by = 0;
+	if (begins_anew(p) || account(p, false, family) & BEGINS) {
+		note_former(p, family);
+		end_conn(family);
+		return UNDECIDED;
+	}
+	return masquerade(ctx, p, family);
+}
+
+__noinline int fl_follow_own4(hook_context *ctx)
+{
+	return follow_own(ctx, FAMILY_IPV4);
+}
+
+__noinline int fl_follow_own6(hook_context *ctx)
+{
+	return follow_own(ctx, FAMILY_IPV6);
+}
+
+static __always_inline int go_on_own(hook_context *ctx, struct packet *p, enum family family)
+{
+	int action = family == FAMILY_IPV4 ? fl_follow_own4(ctx) : fl_follow_own6(ctx);
+
+	return unlikely(action == NEEDS_SNAT) ? begin_snat(ctx, p, family) : action;
+}
+
+/* From an address that connections have SNAT ports of. */
+static __always_inline bool is_from_node(const struct packet *p, enum family family)
+{
+	return is_marked(p, MARKS_INGRESS, &p->wire.source, SNAT_PORTS, family);
+}
+
+/* A first packet. The port of SCTP cannot change. */
+static __always_inline bool may_begin_own(const struct packet *p)
+{
+	return is_first(p) && p->wire.protocol != PROTOCOL_SCTP;
 }
 
 #endif

@@ -1,43 +1,241 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Looks for the SNAT port of a flow: its client's own, then free ones, then one that another flow
- * no longer needs.
+ * Looks for the SNAT port of a connection: its client's own, then free ones, then one that another
+ * connection no longer needs.
  */
 #ifndef FAIRLEAD_SEARCH_H
 #define FAIRLEAD_SEARCH_H
 
+#include "packet/snat/ports.h"
 #include "packet/snat/snat.h"
 
-/*
- * Whether a half-open flow may lose its port. Not while the backend may answer a datagram: another
- * client would take the answer for its own. To a SYN-ACK it answers by a RST.
+/* --- one port ----------------------------------------------------------------------------------
  */
-static __always_inline bool may_lose_port(const struct packet *p, const struct snat *held,
-					  __u32 age)
-{
-	const struct packet_settings *s = packet_settings();
 
-	return p->wire.protocol == PROTOCOL_TCP || held->backend_end.answered ||
-	       (s && age > s->timeout_seconds.udp_new);
+/*
+ * Whether a half-open connection may lose its port. Not while the backend may answer a datagram:
+ * another client would take the answer for its own. To a SYN-ACK it answers by a RST.
+ */
+static __always_inline bool may_lose_port(const struct packet *p, const struct conn *c)
+{
+	return c->life.protocol == PROTOCOL_TCP || c->life.state != CONN_NEW ||
+	       ticks_passed(c->seen, p->env.now) > p->env.udp_new;
 }
 
-/* Of the flows that might give up their port: the one that has ended, or begun, first. */
-static __always_inline void note_candidate(struct packet *p, const struct snat *held,
-					   bool is_in_main)
+/*
+ * Of the connections that might give up their port: the one that has ended, or begun, first. The
+ * claim has met this one.
+ */
+static __always_inline void note_candidate(struct packet *p, enum family family)
 {
-	__u32 age = age_of(p->now, held->seen_seconds);
+	const struct conn *c = &p->other.conn;
+	enum conn_liveness live;
+	__u16 port = p->back.destination_port;
 
-	if (is_ended(held)) {
-		if (!p->ended_port || age > age_of(p->now, p->ended_seen)) {
-			p->ended_port = p->snat.destination_port;
-			p->ended_seen = held->seen_seconds;
+	if (!p->env.claim.holder || !read_record(p->env.claim.holder - 1, &p->other, family))
+		return;
+	live = liveness(p, &p->other);
+	if (live >= CONN_ENDED) {
+		if (!p->ended_port || (__s32)(p->ended_seen - c->seen) > 0) {
+			p->ended_port = port;
+			p->ended_seen = c->seen;
 		}
-	} else if (!is_in_main && !held->client_end.answered && may_lose_port(p, held, age)) {
-		if (!p->half_open_port || age > age_of(p->now, p->half_open_seen)) {
-			p->half_open_port = p->snat.destination_port;
-			p->half_open_seen = held->seen_seconds;
+	} else if (live == CONN_HALF_OPEN && may_lose_port(p, c)) {
+		if (!p->half_open_port || (__s32)(p->half_open_seen - c->seen) > 0) {
+			p->half_open_port = port;
+			p->half_open_seen = c->seen;
 		}
 	}
+}
+
+/*
+ * A connection of the node that begins on another CPU meanwhile looks for the reply tuple when it
+ * has its port, and this one for the socket when it has the tuple: one of the two sees the other.
+ */
+static __always_inline bool is_anothers(hook_context *ctx, struct packet *p, enum family family)
+{
+	return is_of_socket(ctx, p, family) ||
+	       is_node_port(p, &p->back.destination, p->back.destination_port, family);
+}
+
+__noinline int fl_is_anothers4(hook_context *ctx)
+{
+	struct packet *p = this_packet();
+
+	return p && is_anothers(ctx, p, FAMILY_IPV4);
+}
+
+__noinline int fl_is_anothers6(hook_context *ctx)
+{
+	struct packet *p = this_packet();
+
+	return p && is_anothers(ctx, p, FAMILY_IPV6);
+}
+
+static __always_inline void give_up_port(struct packet *p, enum family family)
+{
+	struct conn_key key = key_of(&p->back, p->env.secret, reply_buckets(family), family);
+
+	free_reply(&key, p->slot.index, 0, family);
+}
+
+/*
+ * The record of p->conn, whose slot is BUSY, gets the port of p->back if nobody else has it.
+ * `takes_resting`: a backend may have it in TIME-WAIT.
+ */
+static __always_inline bool take_snat_port(hook_context *ctx, struct packet *p, bool takes_resting,
+					   enum family family)
+{
+	enum conn_claim claim;
+
+	p->conn.conn.reply_port = p->back.destination_port;
+	write_reply(p->slot.index, &p->conn, family);
+	claim = claim_reply(&p->conn, p->slot.index, takes_resting, &p->env, family);
+	if (claim == CLAIM_RESTS && !p->resting_port)
+		p->resting_port = p->back.destination_port;
+	if (claim == CLAIM_TAKEN)
+		note_candidate(p, family);
+	if (claim != CLAIM_MADE)
+		return false;
+	if (!(family == FAMILY_IPV4 ? fl_is_anothers4(ctx) : fl_is_anothers6(ctx)))
+		return true;
+	give_up_port(p, family);
+	return false;
+}
+
+__noinline int fl_take_snat4(hook_context *ctx, __u32 port, bool takes_resting)
+{
+	struct packet *p = this_packet();
+
+	if (!p)
+		return false;
+	p->back.destination_port = port;
+	return take_snat_port(ctx, p, takes_resting, FAMILY_IPV4);
+}
+
+__noinline int fl_take_snat6(hook_context *ctx, __u32 port, bool takes_resting)
+{
+	struct packet *p = this_packet();
+
+	if (!p)
+		return false;
+	p->back.destination_port = port;
+	return take_snat_port(ctx, p, takes_resting, FAMILY_IPV6);
+}
+
+static __always_inline bool take_port(hook_context *ctx, __u16 port, bool takes_resting,
+				      enum family family)
+{
+	return family == FAMILY_IPV4 ? fl_take_snat4(ctx, port, takes_resting)
+				     : fl_take_snat6(ctx, port, takes_resting);
+}
+
+/* --- ports of others ---------------------------------------------------------------------------
+ */
+
+/*
+ * Ends the connection of a port that was met in the search. False: by now another connection, which
+ * has met it on another CPU, has the port.
+ */
+static __always_inline bool end_met(struct packet *p, bool has_ended, enum family family)
+{
+	if (!find_other(p, family))
+		return true;
+	if (has_ended ? !is_over(p, &p->other)
+		      : liveness(p, &p->other) != CONN_HALF_OPEN ||
+				p->other.conn.seen != p->half_open_seen)
+		return false;
+	return end_other(family);
+}
+
+__noinline int fl_end_met4(__u32 port, bool has_ended)
+{
+	struct packet *p = this_packet();
+
+	if (!p)
+		return false;
+	p->back.destination_port = port;
+	return end_met(p, has_ended, FAMILY_IPV4);
+}
+
+__noinline int fl_end_met6(__u32 port, bool has_ended)
+{
+	struct packet *p = this_packet();
+
+	if (!p)
+		return false;
+	p->back.destination_port = port;
+	return end_met(p, has_ended, FAMILY_IPV6);
+}
+
+/* A port that was met in the search, instead of waiting for the time of its connection to run out.
+ */
+static __always_inline bool take_from_other(hook_context *ctx, __u16 port, bool has_ended,
+					    enum family family)
+{
+	return port &&
+	       (family == FAMILY_IPV4 ? fl_end_met4(port, has_ended)
+				      : fl_end_met6(port, has_ended)) &&
+	       take_port(ctx, port, true, family);
+}
+
+/*
+ * Only if no port is free: the backend may have a connection that has ended in TIME-WAIT, as
+ * nf_conntrack drops closing entries early. After that the port of a half-open connection: a flood
+ * of them would have all.
+ */
+static __always_inline bool take_held_port(hook_context *ctx, struct packet *p, enum family family)
+{
+	if (p->resting_port && take_port(ctx, p->resting_port, true, family))
+		return true;
+	if (take_from_other(ctx, p->ended_port, true, family))
+		return true;
+	if (!take_from_other(ctx, p->half_open_port, false, family))
+		return false;
+	count_reason(REASON_HALF_OPEN_EVICTED);
+	return true;
+}
+
+/* --- the search --------------------------------------------------------------------------------
+ */
+
+/*
+ * As many tries as nf_nat makes. The first half of those beside the node's own ports is the same
+ * for each packet of the connection. When its first packet is sent again, the others are new. If
+ * 60,000 of the 64,512 ports are taken, one connection of a thousand finds none.
+ */
+#define TRIES_OF_CALL 16
+#define CALLS_BESIDE  2
+#define CALLS	      8
+
+static __always_inline bool search_port(hook_context *ctx, struct packet *p, __u32 call,
+					enum family family)
+{
+	__u64 hash = hash_tuple(p->env.secret, &p->wire, family) + (call ? (__u64)p->now << 32 : 0);
+
+	for (__u32 i = 0; i < TRIES_OF_CALL; i++) {
+		__u32 at = nth_try(hash, call * TRIES_OF_CALL + i);
+		__u16 port = call < CALLS_BESIDE ? fl_port_beside(at) : fl_port_at(at);
+
+		if (!is_kept_port(port) && take_port(ctx, port, false, family))
+			return true;
+	}
+	return false;
+}
+
+/* True: the connection has the port of p->back. */
+__noinline int fl_search_port4(hook_context *ctx, __u32 call)
+{
+	struct packet *p = this_packet();
+
+	return p && search_port(ctx, p, call, FAMILY_IPV4);
+}
+
+__noinline int fl_search_port6(hook_context *ctx, __u32 call)
+{
+	struct packet *p = this_packet();
+
+	return p && search_port(ctx, p, call, FAMILY_IPV6);
 }
 
 /*
@@ -49,203 +247,84 @@ static __always_inline bool is_local_port(const struct packet_settings *s, __u16
 	return port >= s->local_first && port <= s->local_last;
 }
 
-/*
- * A connection of the node that began on another CPU meanwhile looks for the snat leg when it has
- * its port, and this flow for the socket when it has put the leg: one of the two sees the other.
- */
-static __always_inline bool is_of_later_socket(hook_context *ctx, struct packet *p,
-					       enum family family)
-{
-	const struct packet_settings *s = packet_settings();
-
-	if (!s || !is_local_port(s, p->snat.destination_port) || !is_of_socket(ctx, p, family))
-		return false;
-	drop_snat(p, family);
-	return true;
-}
-
-/* Whether the port of p->snat is this flow's, now or from before. */
-static __always_inline bool take_snat_port(hook_context *ctx, struct packet *p, enum tier tier,
-					   enum family family)
-{
-	struct snat *held = find_snat(TIER_MAIN, &p->snat, family);
-	bool is_in_main = held != NULL;
-
-	if (!held)
-		held = find_snat(TIER_NEW, &p->snat, family);
-	if (held && held->check == snat_check(p, family)) {
-		if (!held->client_end.reserved) {
-			note_request(p, held);
-			return true;
-		}
-		drop_snat(p, family);
-		held = NULL;
-	}
-	if (held) {
-		note_candidate(p, held, is_in_main);
-		return false;
-	}
-	if ((family == FAMILY_IPV4 ? fl_is_of_client4() : fl_is_of_client6()) ||
-	    is_of_socket(ctx, p, family) ||
-	    is_node_port(p, &p->snat.destination, p->snat.destination_port, family))
-		return false;
-	return put_own_snat(p, tier, family) && !is_of_later_socket(ctx, p, family);
-}
-
-/* Global functions take scalars; the tier is one. */
-__noinline int fl_take_snat4(hook_context *ctx, __u32 port, __u32 tier)
-{
-	struct packet *p = this_packet();
-
-	if (!p)
-		return false;
-	p->snat.destination_port = port;
-	return take_snat_port(ctx, p, tier == TIER_MAIN ? TIER_MAIN : TIER_NEW, FAMILY_IPV4);
-}
-
-__noinline int fl_take_snat6(hook_context *ctx, __u32 port, __u32 tier)
-{
-	struct packet *p = this_packet();
-
-	if (!p)
-		return false;
-	p->snat.destination_port = port;
-	return take_snat_port(ctx, p, tier == TIER_MAIN ? TIER_MAIN : TIER_NEW, FAMILY_IPV6);
-}
-
-static __always_inline bool take_port(hook_context *ctx, __u16 port, enum tier tier,
-				      enum family family)
-{
-	return family == FAMILY_IPV4 ? fl_take_snat4(ctx, port, tier)
-				     : fl_take_snat6(ctx, port, tier);
-}
-
-/*
- * Deletes the leg of a port that was met in the search. False: by now another flow, which has met
- * it on another CPU, has the port, and may even have its connection.
- */
-static __always_inline bool drop_met(struct packet *p, bool has_ended, enum family family)
-{
-	struct snat *held = find_snat_of(p, family);
-
-	if (held &&
-	    (has_ended ? !is_ended(held)
-		       : held->client_end.answered || held->seen_seconds != p->half_open_seen))
-		return false;
-	drop_snat(p, family);
-	return true;
-}
-
-__noinline int fl_drop_met4(bool has_ended)
-{
-	struct packet *p = this_packet();
-
-	return p && drop_met(p, has_ended, FAMILY_IPV4);
-}
-
-__noinline int fl_drop_met6(bool has_ended)
-{
-	struct packet *p = this_packet();
-
-	return p && drop_met(p, has_ended, FAMILY_IPV6);
-}
-
-/*
- * A port that was met in the search, instead of waiting for the time of its flow to run out. What
- * follows from the former client finds the leg of another flow, and gets another port.
- */
-static __always_inline bool take_from_other(hook_context *ctx, struct packet *p, __u16 port,
-					    bool has_ended, enum tier tier, enum family family)
-{
-	if (!port)
-		return false;
-	p->snat.destination_port = port;
-	return (family == FAMILY_IPV4 ? fl_drop_met4(has_ended) : fl_drop_met6(has_ended)) &&
-	       take_port(ctx, port, tier, family);
-}
-
-/*
- * Only if no port is free: the backend may have a connection that has ended in TIME-WAIT, as
- * nf_conntrack drops closing entries early. After that the port of a half-open flow: a flood of
- * them would have all.
- */
-static __always_inline bool take_held_port(hook_context *ctx, struct packet *p, enum tier tier,
-					   enum family family)
-{
-	if (take_from_other(ctx, p, p->ended_port, true, tier, family))
-		return true;
-	if (!take_from_other(ctx, p, p->half_open_port, false, tier, family))
-		return false;
-	count_reason(REASON_HALF_OPEN_EVICTED);
-	return true;
-}
-
-/*
- * As many tries as nf_nat makes. The first half of those beside the node's own ports is the same
- * for each packet of the flow. When its first packet is sent again, the others are new. If 60,000
- * of the 64,512 ports are taken, one flow of a thousand finds none.
- */
-#define TRIES_OF_CALL 16
-#define CALLS_BESIDE  2
-#define CALLS	      8
-
-static __always_inline bool search_port(hook_context *ctx, struct packet *p, __u32 call,
-					enum tier tier, enum family family)
-{
-	__u64 hash = hash_tuple(p->secret, &p->wire, family) + (call ? (__u64)p->now << 32 : 0);
-
-	for (__u32 i = 0; i < TRIES_OF_CALL; i++) {
-		__u32 at = nth_try(hash, call * TRIES_OF_CALL + i);
-		__u16 port = call < CALLS_BESIDE ? fl_port_beside(at) : fl_port_at(at);
-
-		if (!is_kept_port(port) && take_port(ctx, port, tier, family))
-			return true;
-	}
-	return false;
-}
-
-/* True: p->snat is the key of the flow's new snat leg. */
-__noinline int fl_search_port4(hook_context *ctx, __u32 call, __u32 tier)
-{
-	struct packet *p = this_packet();
-
-	return p &&
-	       search_port(ctx, p, call, tier == TIER_MAIN ? TIER_MAIN : TIER_NEW, FAMILY_IPV4);
-}
-
-__noinline int fl_search_port6(hook_context *ctx, __u32 call, __u32 tier)
-{
-	struct packet *p = this_packet();
-
-	return p &&
-	       search_port(ctx, p, call, tier == TIER_MAIN ? TIER_MAIN : TIER_NEW, FAMILY_IPV6);
-}
-
-/* True: p->snat is the key of the flow's new snat leg. */
-static __always_inline bool take_any_port(hook_context *ctx, struct packet *p, enum tier tier,
-					  enum family family)
+static __always_inline bool take_any_port(hook_context *ctx, struct packet *p, enum family family)
 {
 	const struct packet_settings *s = packet_settings();
 	__u16 own = p->wire.source_port;
 
 	if (!s)
 		return false;
+	p->resting_port = 0;
 	p->ended_port = 0;
 	p->half_open_port = 0;
 	if (p->wire.protocol == PROTOCOL_SCTP)
-		return take_port(ctx, own, tier, family);
-	/* Port 0 of UDP asks for no answer, and stands for none in the nat leg. */
+		return take_port(ctx, own, true, family);
+	/* Port 0 of UDP asks for no answer, and stands for none in the record. */
 	if (own && !is_local_port(s, own) && !is_kept_port(own) &&
-	    take_port(ctx, own, tier, family))
+	    take_port(ctx, own, false, family))
 		return true;
 	for (__u32 call = 0; call < CALLS; call++) {
-		if (family == FAMILY_IPV4 ? fl_search_port4(ctx, call, tier)
-					  : fl_search_port6(ctx, call, tier))
+		if (family == FAMILY_IPV4 ? fl_search_port4(ctx, call) : fl_search_port6(ctx, call))
 			return true;
 	}
-	if (own && is_local_port(s, own) && !is_kept_port(own) && take_port(ctx, own, tier, family))
+	if (own && is_local_port(s, own) && !is_kept_port(own) &&
+	    take_port(ctx, own, false, family))
 		return true;
-	return take_held_port(ctx, p, tier, family);
+	return take_held_port(ctx, p, family);
+}
+
+/* Another CPU has the lock for as long as its search takes. */
+#define LOCK_ATTEMPTS 8
+
+/* --- the connection ----------------------------------------------------------------------------
+ */
+
+/* The slot of p->conn is BUSY: no packet of the connection on another CPU chooses, too. */
+static __always_inline bool choose_locked(hook_context *ctx, struct packet *p, enum family family)
+{
+	if (!set_snat_address(ctx, p, family)) {
+		count_reason(REASON_DROPPED_NO_ADDRESS);
+		return false;
+	}
+	put_conn_address(&p->conn, CONN_REPLY, &p->back.destination, family);
+	if (!take_any_port(ctx, p, family)) {
+		count_reason(REASON_DROPPED_NO_PORT);
+		p->conn.conn.reply_port = 0;
+		write_reply(p->slot.index, &p->conn, family);
+		return false;
+	}
+	set_mark(p, MARKS_INGRESS, &p->back.destination, SNAT_PORTS, family);
+	return true;
+}
+
+/* True: p->conn has its SNAT address and port, which another CPU may have chosen meanwhile. */
+static __always_inline bool choose_snat(hook_context *ctx, struct packet *p, enum family family)
+{
+	bool is_locked = false, is_chosen;
+
+	for (int i = 0; i < LOCK_ATTEMPTS && !is_locked; i++)
+		is_locked = lock_record(&p->conn, &p->slot, family);
+	if (!is_locked)
+		return false;
+	read_record(p->slot.index, &p->conn, family);
+	is_chosen = p->conn.conn.reply_port || choose_locked(ctx, p, family);
+	seal_record(p->slot.index, &p->conn, &p->env, family);
+	unlock_slot(&p->slot, family);
+	return is_chosen;
+}
+
+__noinline int fl_choose_snat4(hook_context *ctx)
+{
+	struct packet *p = this_packet();
+
+	return p && choose_snat(ctx, p, FAMILY_IPV4);
+}
+
+__noinline int fl_choose_snat6(hook_context *ctx)
+{
+	struct packet *p = this_packet();
+
+	return p && choose_snat(ctx, p, FAMILY_IPV6);
 }
 
 #endif

@@ -103,9 +103,9 @@ static __always_inline int return_by(hook_context *ctx, __u32 answers_by, enum f
 }
 
 /* As in packet/hook.h. What travels in Geneve is made there. */
-static __always_inline bool is_of_tc(const struct flow *flow)
+static __always_inline bool is_of_tc(struct conn_flags flags)
 {
-	return flow->flags.direct_return | flow->flags.of_stale;
+	return flags.direct_return | flags.ipip | flags.of_stale;
 }
 
 /* As in packet/hook.h: such flows are served at tc. */

@@ -21,7 +21,7 @@ export interface Served {
 export interface Ways {
   readonly devices: 'tcx links' | 'clsact filters' | Unknown | undefined;
   readonly refusedConnections: 'ECONNREFUSED' | 'EPERM' | Unknown | undefined;
-  readonly expiredFlows: 'deleted in the kernel' | 'deleted by the agent' | Unknown | undefined;
+  readonly expiredFlows: 'deleted in the kernel' | 'never deleted' | Unknown | undefined;
   readonly staleSockets: 'bpf_sock_destroy' | 'SOCK_DESTROY' | 'left alone' | Unknown | undefined;
 }
 
@@ -45,6 +45,7 @@ const BPF_SOCKETS = [
   'batch operations',
   'mmapable arrays',
   'SK_STORAGE',
+  'ring buffer',
   'cgroup v2',
   'cgroup links',
   'socket programs',
@@ -59,6 +60,7 @@ const CODES: Readonly<Record<(typeof BPF_SOCKETS)[number], ErrorCode>> = {
   'batch operations': 'OLD_KERNEL',
   'mmapable arrays': 'OLD_KERNEL',
   SK_STORAGE: 'OLD_KERNEL',
+  'ring buffer': 'OLD_KERNEL',
   'cgroup v2': 'NO_CGROUP2',
   'cgroup links': 'OLD_KERNEL',
   'socket programs': 'PROGRAM_REFUSED',
@@ -113,7 +115,7 @@ const waysOf = (results: Results, hasPackets: boolean): Ways => ({
   devices: hasPackets ? either(results, 'tcx', ['tcx links', 'clsact filters']) : undefined,
   refusedConnections: either(results, 'set_retval', ['ECONNREFUSED', 'EPERM']),
   expiredFlows: hasPackets
-    ? either(results, 'in-kernel sweep', ['deleted in the kernel', 'deleted by the agent'])
+    ? either(results, 'in-kernel sweep', ['deleted in the kernel', 'never deleted'])
     : undefined,
   staleSockets: either(results, 'bpf_sock_destroy', [
     'bpf_sock_destroy',

@@ -93,14 +93,14 @@ export const FEATURES = {
   },
   'ring buffer': {
     group: 'BPF',
-    neededFor: 'nothing yet: events to user space',
-    consequence: 'none',
+    neededFor: 'telling the agent of new network namespaces',
+    consequence: NO_SOCKETS,
     remedy: NEWER('5.8'),
   },
   for_each: {
     group: 'BPF',
-    neededFor: 'deleting expired flows in the kernel (programs of the type SYSCALL)',
-    consequence: 'the agent deletes expired flows, at a higher cost',
+    neededFor: 'nothing yet: a function for each element of a map',
+    consequence: 'none',
     remedy: NEWER('5.14'),
   },
   bpf_loop: {
@@ -193,13 +193,13 @@ export const FEATURES = {
     group: 'packets',
     neededFor: 'Services for packets: clients outside, virtual machines, SCTP',
     consequence: NO_PACKETS,
-    remedy: 'what the reason names; else report it with the log of the verifier',
+    remedy: `${NEWER('5.12')}, or what the reason names; else report it with the log of the verifier`,
   },
   'in-kernel sweep': {
     group: 'packets',
-    neededFor: 'deleting expired flows in the kernel',
-    consequence: 'the agent deletes them, at a higher cost',
-    remedy: NEWER('5.14'),
+    neededFor: 'ending expired connections',
+    consequence: 'no connection of packets expires: the table of connections becomes full',
+    remedy: `${NEWER('5.12')}; else report it with the reason`,
   },
   XDP: {
     group: 'packets',
@@ -211,7 +211,7 @@ export const FEATURES = {
     group: 'packets',
     neededFor: 'fairlead.io/forwarding: dsr, hybrid and ipip',
     consequence: 'they are as snat: requests to other nodes are masqueraded',
-    remedy: `${NEWER('5.10')}; else report it with the reason`,
+    remedy: `${NEWER('5.12')}; else report it with the reason`,
   },
   'iptables-nft': {
     group: 'iptables',

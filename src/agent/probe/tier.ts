@@ -11,9 +11,9 @@ export interface Tier {
 }
 
 export const TIERS: readonly Tier[] = [
-  { name: '5.10', needs: ['socket programs', 'packet programs'] },
-  { name: '5.15', needs: ['for_each', 'in-kernel sweep'] },
-  { name: '6.1', needs: ['set_retval', 'bpf_loop'] },
+  { name: '5.10', needs: ['socket programs'] },
+  { name: '5.12', needs: ['packet programs', 'in-kernel sweep'] },
+  { name: '6.1', needs: ['set_retval'] },
   { name: '6.6', needs: ['tcx', 'bpf_sock_destroy'] },
 ];
 

@@ -33,7 +33,6 @@ export const CONNECTION_COLUMNS: readonly Column<ConnectionRow>[] = [
     cell: ({ idleSeconds }) => (idleSeconds === undefined ? '' : ageText(idleSeconds)),
   },
   { title: 'BACKEND-STATE', isWide: true, cell: ({ backendState }) => backendState },
-  { title: 'ENTRIES', isWide: true, cell: ({ entries }) => entries },
 ];
 
 /** As kubectl adds `SchedulingDisabled` to the state of a node. */

@@ -10,18 +10,10 @@ const TABLE_TEXT: Readonly<Record<string, string>> = {
   fl_slot_block: 'slot blocks of backend sets',
   fl_service: 'Service ports of both families',
   fl_range: 'Ranges of source addresses',
-  fl_flow4: 'established IPv4 flows, by client',
-  fl_flow6: 'established IPv6 flows, by client',
-  fl_nat4: 'the same, by client and backend',
-  fl_nat6: 'the same, by client and backend',
-  fl_snat4: 'the masqueraded ones, by SNAT address',
-  fl_snat6: 'the masqueraded ones, by SNAT address',
-  fl_new_flow4: 'half-open IPv4 flows; when full, the least recently used is evicted',
-  fl_new_flow6: 'half-open IPv6 flows; when full, the least recently used is evicted',
-  fl_new_nat4: 'the same, by client and backend',
-  fl_new_nat6: 'the same, by client and backend',
-  fl_new_snat4: 'the masqueraded ones, by SNAT address',
-  fl_new_snat6: 'the masqueraded ones, by SNAT address',
+  fl_conn4: 'IPv4 connections of packets',
+  fl_conn6: 'IPv6 connections of packets',
+  fl_client4: 'half-open ones; when full, the one seen longest ago is evicted',
+  fl_client6: 'half-open ones; when full, the one seen longest ago is evicted',
 };
 
 const percent = ({ used, capacity }: TableFill): number =>

@@ -63,7 +63,6 @@ export const ownSchema = z.strictObject({
       affinity: entries,
       sourceRanges: entries,
       flows: entries,
-      halfOpenFlows: entries,
     })
     .nullish(),
   /** Patterns of device names; `auto` and `none` have meanings of their own. */
@@ -149,7 +148,6 @@ export function ownSettings(input: Partial<OwnInput>): OwnSettings {
     affinity: sizes.affinity,
     'source-ranges': sizes.sourceRanges,
     flows: sizes.flows,
-    'half-open-flows': sizes.halfOpenFlows,
   };
   return {
     isEphemeral: input.ephemeral ?? false,

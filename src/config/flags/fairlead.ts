@@ -75,7 +75,7 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
     'map-size',
     'sizeMap',
     'mapSizes',
-    'maximum entries per table, e.g. frontends=65536,backends=131072 (also service-ports, slot-blocks, affinity, source-ranges, flows, half-open-flows)',
+    'maximum entries per table, e.g. frontends=65536,backends=131072 (also service-ports, slot-blocks, affinity, source-ranges, flows)',
   ),
   own(
     'devices',

@@ -135,7 +135,6 @@ const TABLES = [
   'affinity',
   'source-ranges',
   'flows',
-  'half-open-flows',
 ];
 
 function parseSizes(text: string): Parsed {

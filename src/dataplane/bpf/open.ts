@@ -19,7 +19,7 @@ import { canSetRetval, type Layer, socketLayer } from './loader/layer.ts';
 import { lockPins, type PinHolder } from './loader/lock.ts';
 import { type Carry, NOTHING_TO_CARRY } from './loader/migration/carry.ts';
 import { type MigrationOptions, migrateMaps } from './loader/migration/migrate.ts';
-import { pinFolder } from './loader/pins.ts';
+import { pinFolder, unpinFormer } from './loader/pins.ts';
 import { maxEntries } from './loader/sizes.ts';
 import { readReasons } from './maps/counters.ts';
 import { kernelTables } from './maps/kernel.ts';
@@ -36,6 +36,7 @@ import {
 } from './packet/layer.ts';
 import { neededPrograms, packetSettings } from './packet/programs.ts';
 import { banOfRealtime, type OpenedPackets, orWithoutPackets } from './packet/refusal.ts';
+import type { Look } from './packet/sweeping.ts';
 import { type ConntrackTimes, flowTimeouts } from './packet/timeouts.ts';
 import { chooseScope, createScopes, type ScopeChoice } from './scope/open.ts';
 import { passing } from './scope/passing.ts';
@@ -71,8 +72,9 @@ const SWEEP_OBJECT = 'sweep.bpf.o';
 const XDP_OBJECT = 'xdp.bpf.o';
 const XDP_WATCH_OBJECT = 'xdp_watch.bpf.o';
 const CARRY_OBJECT = 'carry.bpf.o';
+const CARRY_CONN_OBJECT = 'carry_conn.bpf.o';
 
-interface OpenParts {
+export interface OpenParts {
   /** Of the node; the caller closes it. */
   readonly network: NetworkFollower;
   readonly log: Logger;
@@ -80,11 +82,15 @@ interface OpenParts {
   readonly mayHaveRules?: () => boolean;
   /** Told each step of a migration of maps before it is done. */
   readonly step?: (name: string) => void;
+  /** Told now and then how many connections of packets there are. */
+  readonly look?: Look | undefined;
+  /** The kernel has taken the programs in this process, with maps of other sizes. */
+  readonly isTried?: boolean;
 }
 
 export async function openBpfDataplane(
   settings: BpfSettings,
-  { network, log, step, mayHaveRules = () => true }: OpenParts,
+  { network, log, step, look, isTried = false, mayHaveRules = () => true }: OpenParts,
 ): Promise<Dataplane> {
   const { bpfRoot, holder, cgroupRoot, mapSizes } = settings;
   const opened: { close(): void }[] = [];
@@ -105,7 +111,8 @@ export async function openBpfDataplane(
     });
     const sizes = maxEntries(mapSizes);
     const carry = await migrateMaps({
-      ...{ bpfRoot, sizes, step, storage: storageOf(log) },
+      ...{ bpfRoot, sizes, step, isTried, storage: storageOf(log) },
+      table: () => readObject(CARRY_CONN_OBJECT),
       ...migratedLayers(bpfRoot, layer),
     });
     opened.push(carry);
@@ -118,11 +125,12 @@ export async function openBpfDataplane(
     ]);
     opened.push(attached);
     const { layer: packets, refused } = await openPackets(settings, {
-      ...{ network, log, carry, early, mayHaveRules },
+      ...{ network, log, carry, early, mayHaveRules, look },
       hasDirectReturn: noDirectReturn === undefined,
     });
     if (packets !== undefined) opened.push(packets);
     await endMigration(carry, log);
+    unpinFormer(bpfRoot);
     const knowsNode = cookie !== undefined;
     return overMaps(attached, settings, {
       ...{ close, log, refused, knowsNode, scope, network },
@@ -284,8 +292,10 @@ async function openPackets(
     carry,
     early,
     mayHaveRules,
+    look,
     hasDirectReturn,
-  }: Required<Omit<OpenParts, 'step'>> & {
+  }: Pick<OpenParts, 'network' | 'log' | 'look'> & {
+    readonly mayHaveRules: () => boolean;
     readonly carry: Carry;
     readonly early: EarlyPrograms | undefined;
     readonly hasDirectReturn: boolean;
@@ -309,7 +319,7 @@ async function openPackets(
       sizes: maxEntries(mapSizes),
       timeouts: flowTimeouts(conntrack),
       ...{ bpfRoot, resetsTcp, answersPing, hasDirectReturn, secretFile },
-      ...{ network, log, mayHaveRules },
+      ...{ network, log, mayHaveRules, look },
       beforeLinks: async () => void (await carry.before('flows')),
       beforeLink: () => carry.hold(),
     };

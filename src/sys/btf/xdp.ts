@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the running kernel has what bpf/packet/xdp_watch.bpf.c reads of a network device.
+// Where the running kernel has what bpf/packet/xdp/xdp_watch.bpf.c reads of a network device.
 import { readKernelBtf } from './kernel.ts';
 import { lookUp, type Member } from './member.ts';
 

@@ -6,7 +6,16 @@ import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 
 const bpf = fileURLToPath(new URL('../../../bpf', import.meta.url));
-const headers = ['common', 'socket', 'packet', 'packet/flow', 'packet/answer'].flatMap((folder) =>
+const headers = [
+  'common',
+  'socket',
+  'packet',
+  'packet/flow',
+  'packet/answer',
+  'packet/conn',
+  'packet/conn/client',
+  'packet/conn/reply',
+].flatMap((folder) =>
   readdirSync(`${bpf}/${folder}`)
     .filter((name) => name.endsWith('.h'))
     .map((name) => `${folder}/${name}`),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A step of versions of every pinned map: a layout with more and wider fields, and back. What both layouts have is the same
 // before, in between, and after.
-import { mkdirSync, readdirSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { loadLayer } from '../../../src/dataplane/bpf/loader/load.ts';
@@ -20,6 +20,7 @@ import {
 } from '../../../src/dataplane/bpf/loader/versions.ts';
 import { type BpfMap, openPinnedMap } from '../../../src/sys/native.ts';
 import { makeBpffs, type TestResource } from '../native/support/resources.ts';
+import { carryObject } from './migration/pinned-table.ts';
 import { mapsObject } from './support/layouts.ts';
 
 const NAMES = (Object.keys(CARRYING) as PinnedMap[]).filter(
@@ -73,6 +74,7 @@ async function migrate(object: Uint8Array, raise: number): Promise<void> {
       },
       lost: (map, reason) => lost.push(`${map}: ${reason}`),
     },
+    table: () => readFileSync(carryObject),
   });
   await carry.before('sockets');
   await carry.before('flows');
@@ -150,7 +152,8 @@ const withoutAdded = (rows: readonly Fields[]): readonly Fields[] =>
 test.each(NAMES)('%s', (name) => {
   const [old, later, again] = [before, between, after].map((contents) => contents.get(name)!);
   expect(old!.length).toBeGreaterThan(0);
-  if (CARRYING[name] === 'empty') {
+  // Nothing converts a table of connections, of whose maps one has another layout; carry-table.test.ts has the others.
+  if (CARRYING[name] === 'empty' || CARRYING[name] === 'table') {
     expect([later, again]).toEqual([[], []]);
     return;
   }

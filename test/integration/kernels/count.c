@@ -13,7 +13,8 @@
 #include <string.h>
 
 #define LOG_STATISTICS 4
-#define LOG_SIZE 65536
+// Of what the verifier writes on its way, and takes back: what is left has 500 bytes.
+#define LOG_SIZE (1 << 22)
 #define MAX_PROGRAMS 16
 #define MAX_SETTINGS 256
 

@@ -18,6 +18,7 @@ export const OBJECTS = [
   'holders',
   'destroy',
   'carry',
+  'carry_conn',
 ] as const;
 
 /** By `sock/fl_connect4`. An object that is refused has none of its programs here. */

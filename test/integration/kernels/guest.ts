@@ -16,6 +16,9 @@ export type Kernel = (typeof ALL_KERNELS)[number];
 /** FAIRLEAD_KERNEL names one: each kernel has a lane of its own in the stage. */
 export const KERNELS = ALL_KERNELS.filter((one) => (process.env['FAIRLEAD_KERNEL'] ?? one) === one);
 
+/** Whether it has the atomic instructions of the packet programs (Linux 5.12): else packets are served by rules. */
+export const hasPackets = (kernel: Kernel): boolean => kernel !== '5.10';
+
 export interface Guest {
   /** `Linux 5.10 nocgroup2`. */
   readonly name: string;

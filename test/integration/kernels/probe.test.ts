@@ -5,8 +5,9 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Served } from '../../../src/agent/probe/choice.ts';
 import { FEATURE_NAMES } from '../../../src/agent/probe/features.ts';
+import { EXIT } from '../../../src/errors.ts';
 import { packageRoot } from '../../../src/sys/package.ts';
-import { ALL_KERNELS, type Guest, type Kernel, onEach } from './guest.ts';
+import { ALL_KERNELS, type Guest, hasPackets, type Kernel, onEach } from './guest.ts';
 
 interface Report {
   readonly items: readonly {
@@ -117,9 +118,11 @@ describe.each(probed)('a probe on Linux %s', (kernel, { code, report, left }) =>
     expect(Object.fromEntries(column), JSON.stringify(reasons)).toEqual(Object.fromEntries(listed));
   });
 
-  test('serves everything by eBPF, and leaves no cgroup', () => {
+  test('serves sockets by eBPF, and packets if the kernel can; leaves no cgroup', () => {
     const { sockets, packets } = report.engine;
-    expect({ code, sockets, packets }).toEqual({ code: 0, sockets: 'bpf', packets: 'bpf' });
+    const byRules = { code: EXIT.degraded, sockets: 'bpf', packets: 'iptables' };
+    const byBpf = { code: EXIT.fine, sockets: 'bpf', packets: 'bpf' };
+    expect({ code, sockets, packets }).toEqual(hasPackets(kernel) ? byBpf : byRules);
     expect(left).toBe('');
   });
 });

@@ -16,7 +16,7 @@
 #define LOG_STATISTICS 4
 #define LOG_SIZE 65536
 #define MAX_PROGRAMS 16
-#define MAX_SETTINGS 256
+#define MAX_SETTINGS 4096
 
 uint64_t own_cookie(void) {
   uint64_t cookie = 0;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 
 #include "packet/types.h"
 #include "guest.h"
@@ -185,7 +186,26 @@ static void check_family(struct bpf_object* object, bool is_v6) {
         "%s: one of an unknown connection is answered by a RST", family);
 }
 
+// Atomic instructions that fetch.
+static bool has_atomics(void) {
+  struct utsname own;
+  int major = 0, minor = 0;
+  uname(&own);
+  sscanf(own.release, "%d.%d", &major, &minor);
+  return major > 5 || (major == 5 && minor >= 12);
+}
+
+static void check_refused(void) {
+  libbpf_print_fn_t print = libbpf_set_print(NULL);
+  check(load_packet_object() == NULL, "the packet layer is refused before Linux 5.12");
+  libbpf_set_print(print);
+}
+
 void check_packets(void) {
+  if (!has_atomics()) {
+    check_refused();
+    return;
+  }
   struct bpf_object* object = load_packet_object();
   struct packet_settings settings = {.secret = 1, .answers_per_second = 1000};
   __u32 zero = 0;

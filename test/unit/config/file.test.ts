@@ -504,7 +504,7 @@ hostFirewall: ignore
 tcOrder: inner
 socketScope: host
 xdp: [auto, 'eth*=native']
-mapSizes: {frontends: 1, backends: 2, servicePorts: 3, slotBlocks: 4, affinity: 5, sourceRanges: 6, flows: 7, halfOpenFlows: 8}
+mapSizes: {frontends: 1, backends: 2, servicePorts: 3, slotBlocks: 4, affinity: 5, sourceRanges: 6, flows: 7}
 auditInterval: 90s
 allowExternalIPs: false
 algorithm: weighted-random
@@ -539,7 +539,6 @@ metricsTopServices: 7`,
         affinity: 5,
         'source-ranges': 6,
         flows: 7,
-        'half-open-flows': 8,
       },
       protectsNodePorts: false,
       auditIntervalMs: 90_000,

@@ -94,7 +94,7 @@ describe('without a file', () => {
     [{ 'feature-gates': 'A' }, '--feature-gates: must be true or false, not "A"'],
     [
       { 'map-size': 'frontend=5' },
-      '--map-size: must name one of frontends, backends, service-ports, slot-blocks, affinity, source-ranges, flows, half-open-flows, not "frontend=5"',
+      '--map-size: must name one of frontends, backends, service-ports, slot-blocks, affinity, source-ranges, flows, not "frontend=5"',
     ],
     [
       { 'detect-local-mode': 'BridgeInterface' },

@@ -18,7 +18,7 @@ cgroupRoot: /c
 bpfRoot: /b
 runDir: /r
 cniConfDir: /n
-mapSizes: {frontends: 1, backends: 2, servicePorts: 3, slotBlocks: 4, affinity: 5, sourceRanges: 6, flows: 7, halfOpenFlows: 8}
+mapSizes: {frontends: 1, backends: 2, servicePorts: 3, slotBlocks: 4, affinity: 5, sourceRanges: 6, flows: 7}
 devices: [auto, '!docker*']
 hostFirewall: ignore
 tcOrder: inner

@@ -121,10 +121,18 @@ describe('lists', () => {
 
   test('ARCHITECTURE.md has the maps of bpf/common/maps.h and of the layers', () => {
     const listed = tableOf('ARCHITECTURE.md').flatMap(([cell = '']) => cell.match(/fl_\w+/g) ?? []);
-    const headers = ['common/maps', 'common/stored', 'socket/maps', 'packet/maps']
+    const headers = [
+      'common/maps',
+      'common/stored',
+      'socket/maps',
+      'packet/maps',
+      'packet/conn/maps',
+    ]
       .map((header) => read(`bpf/${header}.h`))
       .join('\n');
-    const defined = [...headers.matchAll(/^\} (fl_\w+) SEC/gm)].map((match) => match[1]);
+    const defined = [...headers.matchAll(/^(?:\} |CONN_ARRAY\()(fl_\w+)(?: SEC|,)/gm)].map(
+      (match) => match[1],
+    );
     expect(listed.sort()).toEqual(defined.sort());
   });
 });

@@ -43,7 +43,7 @@ const LAYERS: Readonly<Record<Layer, LayerRule>> = {
   edge: {
     number: '4',
     holds:
-      /^src\/source\/|^src\/on-node\/read\/|^src\/config\/(load|file\/watch)\.ts$|^src\/dataplane\/\w+\/(dataplane|open|grace-period|bypass-map|inspect\/pinned|affinity\/(pinned|namespaces|lists)|stale-sockets\/(?!socket|served|pass|keeping)[\w-]+|flows\/(kernel|pinned)|(?:devices|packet|packet\/cookies|scope|xdp)\/[\w-]+|loader\/(?!sizes)[\w/-]+|restore\/(?!variant|failure)[\w-]+|probe\/(?!plan)[\w-]+|maps\/(kernel|counters))\.ts$/,
+      /^src\/source\/|^src\/on-node\/read\/|^src\/config\/(load|file\/watch)\.ts$|^src\/dataplane\/\w+\/(dataplane|open|growing|open-growing|grace-period|bypass-map|inspect\/pinned|affinity\/(pinned|namespaces|lists)|stale-sockets\/(?!socket|served|pass|keeping)[\w-]+|flows\/(pinned|traffic\/reader)|(?:devices|packet|packet\/cookies|scope|xdp)\/[\w-]+|loader\/(?!sizes)[\w/-]+|restore\/(?!variant|failure)[\w-]+|probe\/(?!plan)[\w-]+|maps\/(kernel|counters))\.ts$/,
     mayImport: ['lib', 'model', 'plan', 'render', 'config', 'system', 'edge'],
     why: 'the edges touch the world and serve the agent: they do not know who calls them',
   },

@@ -9,7 +9,7 @@ import {
 } from '../../../src/observe/connection-rows.ts';
 
 const VIEW: ConnectionView = {
-  ...{ state: 'established', snat: undefined, legs: ['flow', 'nat'] },
+  ...{ state: 'established', snat: undefined },
   ...{ bornSeconds: 900, seenSeconds: 990 },
   toBackend: { packets: 60, bytes: 4000 },
   toClient: { packets: 40, bytes: 6000 },

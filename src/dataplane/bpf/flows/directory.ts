@@ -15,12 +15,13 @@ import {
 } from '../maps/layout.ts';
 import { portIdOf, portKeyOf } from '../maps/names.ts';
 import { element, type Tables } from '../maps/tables.ts';
-import type { Side } from './tuple.ts';
+import type { Side } from './side.ts';
 
 export interface BackendRef {
   readonly family: Family;
   readonly backendId: number;
-  readonly serviceId: number;
+  /** Of a socket; a packet's connection knows the generation alone. */
+  readonly serviceId?: number;
   readonly generation: number;
 }
 
@@ -61,10 +62,13 @@ export function createDirectory(tables: Tables): Directory {
     ports: () => [...ports.values()],
     portAt,
     describe(ref, frontend, protocol) {
-      const backendState = stateOf(backendOf(ref), ref);
+      const backend = backendOf(ref);
+      const backendState = stateOf(backend, ref);
       // The id of a Service that is gone may be another one's by now, but not while the backend is there.
       const port =
-        backendState === 'gone' ? portAt(ref.family, frontend, protocol) : ports.get(ref.serviceId);
+        backendState === 'gone' || backend === undefined
+          ? portAt(ref.family, frontend, protocol)
+          : ports.get(backend.serviceId);
       return { backendState, port };
     },
     isGone: (ref) => stateOf(readBackend(tables, ref), ref) === 'gone',
@@ -81,7 +85,7 @@ function readBackend(
 
 function stateOf(
   found: BackendValue | undefined,
-  { serviceId, generation }: BackendRef,
+  { serviceId = found?.serviceId, generation }: BackendRef,
 ): ConnectionBackendState {
   if (found?.generation !== generation || found.serviceId !== serviceId) return 'gone';
   if (found.state === BACKEND_STATE.ACTIVE) return 'active';

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The connections in an instance's pinned maps. Commands read them by themselves, with or without an agent: a
-// million flows would keep the agent's event loop busy for seconds.
+// million of them would keep the agent's event loop busy.
 import { FairleadError } from '../../../errors.ts';
 import type { BpfMap } from '../../../sys/native.ts';
 import type { Connections } from '../../connections.ts';
+import { CONN_MAPS, type ConnTables, connTables } from '../conn/table.ts';
 import { mapNamed } from '../loader/attach.ts';
 import { openPinned } from '../loader/open-pinned.ts';
-import { arrayTable, kernelTables, TABLE_MAPS } from '../maps/kernel.ts';
-import { connectionsOf, type PacketTables } from './connections.ts';
-import { FLOW_MAPS, flowTable, flowTables } from './kernel.ts';
+import { hashTable, kernelTables, TABLE_MAPS } from '../maps/kernel.ts';
+import { connectionsOf } from './connections.ts';
 
 type OpenMaps = Map<string, BpfMap>;
 
@@ -24,7 +24,7 @@ export function pinnedConnections(bpfRoot: string): Connections {
     }
     const packets = openPackets(bpfRoot, maps);
     const named = (name: string): BpfMap => mapNamed(maps, name);
-    const sockets = flowTable(named('fl_tcp_sock'));
+    const sockets = hashTable(named('fl_tcp_sock'));
     return connectionsOf({ tables: kernelTables(named), sockets, packets }, close);
   } catch (error) {
     close();
@@ -33,13 +33,14 @@ export function pinnedConnections(bpfRoot: string): Connections {
 }
 
 /** undefined if the maps of the packet layer are not pinned. */
-function openPackets(bpfRoot: string, maps: OpenMaps): PacketTables | undefined {
+function openPackets(bpfRoot: string, maps: OpenMaps): ConnTables | undefined {
   try {
-    for (const name of FLOW_MAPS) maps.set(name, openPinned(bpfRoot, name));
+    for (const name of [...CONN_MAPS, 'fl_packet'] as const) {
+      maps.set(name, openPinned(bpfRoot, name));
+    }
   } catch (error) {
     if (error instanceof FairleadError && error.code === 'NOT_FOUND') return undefined;
     throw error;
   }
-  const map = (name: string): BpfMap => mapNamed(maps, name);
-  return { flows: flowTables(map), traffic: arrayTable(map('fl_traffic')) };
+  return connTables((name) => mapNamed(maps, name));
 }

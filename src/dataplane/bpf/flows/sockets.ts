@@ -4,9 +4,17 @@
 import type { Family } from '../../../model/types.ts';
 import type { Connection, ConnectionView } from '../../connections.ts';
 import { protocolOf } from '../maps/layout.ts';
+import type { HashTable } from '../maps/tables.ts';
 import type { Directory } from './directory.ts';
-import { type Element, elementsIn, type FlowTable, latin1 } from './flow-tables.ts';
-import { orderOf, type Side, sideText } from './tuple.ts';
+import { orderOf, type Side, sideText } from './side.ts';
+
+/** fl_tcp_sock. */
+export type SocketTable = Pick<HashTable, 'get' | 'readAll'>;
+
+interface Element {
+  readonly key: Uint8Array;
+  readonly value: Uint8Array;
+}
 
 /** struct socket_peer of bpf/socket/types.h. */
 export const SOCKET_PEER_SIZE = 48;
@@ -14,19 +22,21 @@ export const SOCKET_PEER_SIZE = 48;
 const OPEN: ConnectionView = {
   state: 'open',
   snat: undefined,
-  legs: [],
   bornSeconds: undefined,
   seenSeconds: undefined,
   toBackend: undefined,
   toClient: undefined,
 };
 
-export function* socketConnections(table: FlowTable, directory: Directory): Generator<Connection> {
-  for (const element of elementsIn(table)) yield socketConnection(table, element, directory);
+export function* socketConnections(
+  table: SocketTable,
+  directory: Directory,
+): Generator<Connection> {
+  for (const element of table.readAll()) yield socketConnection(table, element, directory);
 }
 
 function socketConnection(
-  table: FlowTable,
+  table: SocketTable,
   { key, value }: Element,
   directory: Directory,
 ): Connection {
@@ -59,7 +69,7 @@ function socketConnection(
     ...directory.describe(ref, frontend, protocol),
     read: () => {
       const now = table.get(key);
-      return now !== undefined && latin1(now) === latin1(value) ? OPEN : undefined;
+      return now !== undefined && Buffer.compare(now, value) === 0 ? OPEN : undefined;
     },
     // The socket would stay connected to the backend.
     dropStale: () => false,

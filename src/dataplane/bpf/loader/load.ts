@@ -6,6 +6,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { BpfMap, BpfObject, BpfProgram } from '../../../sys/native.ts';
 import * as native from '../../../sys/native.ts';
+import { connRodata } from '../conn/sizes.ts';
 import { codeOf } from './errors.ts';
 import type { Layer, LayerObject, Rodata } from './layer.ts';
 import { type PinFolder, unpin } from './pins.ts';
@@ -141,6 +142,10 @@ async function loadSome(
       const shared = isOfLoad(name) ? undefined : maps?.get(name);
       if (shared !== undefined) object.reuseMap(name, shared);
       else if (isPinnedMap(name)) object.reusePin(name, join(folder.maps, mapPin(name, versions)));
+    }
+    if (object.maps.includes('fl_client4')) {
+      for (const [variable, value] of Object.entries(connRodata(sizes)))
+        object.setRodata(variable, value);
     }
     await object.loadAsync();
     return { object, programs: all.filter(has) };

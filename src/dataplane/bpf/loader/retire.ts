@@ -50,7 +50,7 @@ export function bpfPredecessor(bpfRoot: string, holder: PinHolder): Predecessor 
   };
 }
 
-/** Flows of a version that has not recorded its fields keep their ports until they expire. */
+/** Another version's table is not read: its connections keep their ports until they expire. */
 function forgetIfKnown(bpfRoot: string): void {
   try {
     forgetAnswered(bpfRoot);

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The configured sizes of tables -> max_entries of the maps behind them.
 
-type MapSizes = Readonly<Record<string, number>>;
+import { FIRST_CONNECTIONS } from '../conn/growth.ts';
+import { bucketsFor, capacityOf, connSizes, sizesOf } from '../conn/sizes.ts';
 
-/** The legs of flows, of each family. */
-const flowMaps = (prefix: string, n: number): MapSizes =>
-  Object.fromEntries(
-    ['flow4', 'flow6', 'nat4', 'nat6', 'snat4', 'snat6'].map((leg) => [`${prefix}${leg}`, n]),
-  );
+type MapSizes = Readonly<Record<string, number>>;
 
 /** By the table names of --map-size. */
 const MAPS_OF: Readonly<Record<string, (entries: number) => MapSizes>> = {
@@ -31,13 +28,20 @@ const MAPS_OF: Readonly<Record<string, (entries: number) => MapSizes>> = {
   'slot-blocks': (n) => ({ fl_slot_block: n }),
   affinity: (n) => ({ fl_affinity: n }),
   'source-ranges': (n) => ({ fl_range: n }),
-  flows: (n) => flowMaps('fl_', n),
-  'half-open-flows': (n) => flowMaps('fl_new_', n),
+  flows: (n) => connSizes(bucketsFor(n)),
+  // As large as they are now, if that is less.
+  flows4: (n) => sizesOf(4, bucketsFor(n)),
+  flows6: (n) => sizesOf(6, bucketsFor(n)),
 };
 
-/** `{frontends: 4}` -> `{fl_frontend4: 4, …}`; names were checked when the settings were read. */
+/**
+ * `{frontends: 4}` -> `{fl_frontend4: 4, …}`; names were checked when the settings were read. The objects declare the other
+ * sizes, except those of flows.
+ */
 export function maxEntries(tables: MapSizes): MapSizes {
-  const sizes = Object.entries(tables).map(([name, entries]) => MAPS_OF[name]?.(entries));
+  const sizes = Object.entries({ flows: FIRST_CONNECTIONS, ...tables }).map(([name, entries]) =>
+    MAPS_OF[name]?.(entries),
+  );
   return Object.assign({}, ...sizes);
 }
 
@@ -46,6 +50,7 @@ export function sizeFor(
   map: string,
   needed: number,
 ): { readonly table: string; readonly entries: number } | undefined {
+  if (/^fl_client[46]$/.test(map)) return { table: 'flows', entries: capacityOf(needed) };
   for (const [table, sizes] of Object.entries(MAPS_OF)) {
     const [none, one] = [sizes(0)[map], sizes(1)[map]];
     if (none === undefined || one === undefined) continue;

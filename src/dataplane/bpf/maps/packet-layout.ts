@@ -1,23 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Codecs for the structs of bpf/packet/types.h, as layout.ts has those of bpf/common/types.h; the legs of flows, which
-// are never written, are in flows/legs.ts and flows/tuple.ts, with the sizes and states of this file.
+// Codecs for the structs of bpf/packet/types.h, as layout.ts has those of bpf/common/types.h, and conn-layout.ts those of
+// connections.
 // test/unit/dataplane/bpf/maps/packet-layout.test.ts compares sizes and offsets with the object's BTF.
 import { addressText, writeAddress } from '../../../lib/address-bytes.ts';
 import type { PortRange } from '../../../lib/port-range.ts';
 import type { Family } from '../../../model/types.ts';
 
 export const PACKET_SIZE = {
-  tuple4: 16,
-  tuple6: 40,
-  flow: 48,
-  flow4: 56,
-  flow6: 72,
-  nat: 40,
-  nat4: 48,
-  nat6: 72,
-  snat: 12,
-  snat4: 16,
-  snat6: 28,
   fragment_key: 40,
   fragment_ports: 8,
   device: 32,
@@ -31,12 +20,8 @@ export const PACKET_SIZE = {
   packet_settings: 72,
   traffic: 32,
   sweep_call: 12,
-  swept: 24,
+  swept: 16,
 } as const;
-
-/** enum flow_state. */
-export const FLOW_STATE = { new: 0, established: 1, 'half-closed': 2, closed: 3 } as const;
-export type FlowState = keyof typeof FLOW_STATE;
 
 export interface PacketSettings {
   readonly secret: bigint;
@@ -207,39 +192,36 @@ export function decodePingKey(bytes: Uint8Array): string {
   return addressText(isMapped ? bytes.subarray(12) : bytes);
 }
 
-/** In the order of enum flow_table. */
-export const FLOW_TABLES = [
-  ...['fl_flow4', 'fl_flow6', 'fl_new_flow4', 'fl_new_flow6'],
-  ...['fl_nat4', 'fl_nat6', 'fl_new_nat4', 'fl_new_nat6'],
-  ...['fl_snat4', 'fl_snat6', 'fl_new_snat4', 'fl_new_snat6'],
-] as const;
-
-/** One call of the sweep: a part of a table, which is an index of FLOW_TABLES. */
+/** One call of the sweep: buckets of the clients' index of one family. */
 export interface SweepCall {
-  readonly table: number;
-  readonly slice: number;
-  readonly slices: number;
+  readonly family: Family;
+  readonly first: number;
+  readonly count: number;
 }
 
-export function encodeSweepCall({ table, slice, slices }: SweepCall): Uint8Array {
-  const bytes = new Uint8Array(PACKET_SIZE.sweep_call);
-  bytes[0] = table;
-  view(bytes).setUint32(4, slice, true);
-  view(bytes).setUint32(8, slices, true);
+/** Frames of test runs have at least as many bytes. */
+const LEAST_FRAME = 64;
+const ETHERNET_HEADER = 14;
+/** enum family. */
+const FAMILY_NUMBER: Readonly<Record<Family, number>> = { IPv4: 4, IPv6: 6 };
+
+/** In the place of a frame's packet. */
+export function encodeSweepCall({ family, first, count }: SweepCall): Uint8Array {
+  const bytes = new Uint8Array(LEAST_FRAME);
+  bytes[ETHERNET_HEADER] = FAMILY_NUMBER[family];
+  view(bytes).setUint32(ETHERNET_HEADER + 4, first, true);
+  view(bytes).setUint32(ETHERNET_HEADER + 8, count, true);
   return bytes;
 }
 
-/** What the sweep has done: entries that it looked at, flows and legs without a flow that it deleted. */
+/** What the sweep has done: connections that it looked at, and those of them that it ended. */
 export interface Swept {
   readonly entries: number;
   readonly expired: number;
-  readonly orphans: number;
 }
 
 export function decodeSwept(bytes: Uint8Array): Swept {
   const at = view(bytes);
-  const [entries = 0, expired = 0, orphans = 0] = [0, 8, 16].map((offset) =>
-    Number(at.getBigUint64(offset, true)),
-  );
-  return { entries, expired, orphans };
+  const [entries = 0, expired = 0] = [0, 8].map((offset) => Number(at.getBigUint64(offset, true)));
+  return { entries, expired };
 }

@@ -4,11 +4,13 @@
 import { basename } from 'node:path';
 import { FairleadError, reasonOf } from '../../../errors.ts';
 import type { Logger } from '../../../log.ts';
+import type { Family } from '../../../model/types.ts';
 import type { Plan, ServiceKey } from '../../../plan/types.ts';
 import { SYSTEM_CLOCK } from '../../../sys/clock.ts';
 import type { NetworkFollower } from '../../../sys/netlink/follow.ts';
 import type { Entry } from '../../entry.ts';
 import type { CookieView, DeviceView, TableFill } from '../../snapshot.ts';
+import { CONN_MAPS, type ConnTables, connTables, digitOf, hasConns } from '../conn/table.ts';
 import { removeFiltersOf } from '../devices/clsact.ts';
 import { detachPinned, devicePins, xdpPins } from '../devices/device-pins.ts';
 import { deviceTable } from '../devices/device-table.ts';
@@ -16,7 +18,7 @@ import { createDeviceFollower, type DeviceFollower } from '../devices/follower.t
 import { createKernelLinks, type TcOrder } from '../devices/kernel-links.ts';
 import { lackOfHooks } from '../devices/lack-of-hooks.ts';
 import type { DevicePolicy } from '../devices/policy.ts';
-import { createTotalsReader, FLOW_MAPS, flowTables } from '../flows/kernel.ts';
+import { createTotalsReader } from '../flows/traffic/reader.ts';
 import type { Totals } from '../flows/traffic/totals.ts';
 import { listPins, pinFolder, unpin } from '../loader/pins.ts';
 import { forgetAnswered } from '../loader/retired/former-flows.ts';
@@ -30,13 +32,13 @@ import { type OpenXdp, prepareXdp } from '../xdp/open.ts';
 import type { XdpObjects } from '../xdp/programs.ts';
 import { followCookies, type SecretFile } from './cookies/follow.ts';
 import { createDirectPort } from './direct-port.ts';
-import { markOlderFlows } from './marks.ts';
+import { markOlderConns } from './marks.ts';
 import { createPeers } from './peers.ts';
 import { followPing } from './ping.ts';
 import type { DevicePrograms } from './programs.ts';
 import { type NameSockets, namedSockets } from './refused-sockets.ts';
 import { followSettings } from './settings.ts';
-import { startSweeping } from './sweeping.ts';
+import { type Look, startSweeping } from './sweeping.ts';
 
 export interface DeviceSettings {
   readonly policy: DevicePolicy;
@@ -62,7 +64,7 @@ export interface PacketLayer {
   totals(): Totals | undefined;
   /** As totals(), but waits a moment for a new reading. */
   latestTotals(): Promise<Totals | undefined>;
-  /** How full the tables of flows were when they were last swept. */
+  /** How full the tables of connections are. */
   fill(): readonly TableFill[];
   readonly nameSockets: NameSockets;
   /** fl_traffic: cleared when a frontend's id is given to another one. */
@@ -102,6 +104,7 @@ export interface PacketLayerParts {
   readonly log: Pick<Logger, 'info' | 'warn'>;
   /** Another proxy may have rules here. */
   readonly mayHaveRules: () => boolean;
+  readonly look?: Look | undefined;
   /** When everything is loaded, right before the first link is replaced. */
   readonly beforeLinks?: () => Promise<void>;
   /** Before each link of a device that an earlier agent has attached is replaced. */
@@ -125,7 +128,7 @@ export async function openPacketLayer(
   settings: DeviceSettings,
   parts: PacketLayerParts,
 ): Promise<PacketLayer> {
-  const { sweepObject, bpfRoot, sizes, resetsTcp, answersPing, timeouts, log } = parts;
+  const { sweepObject, bpfRoot, sizes, resetsTcp, answersPing, timeouts, look, log } = parts;
   const loaded = await parts.programs;
   const opened: { close(): void }[] = [loaded];
   const close = (): void => {
@@ -138,7 +141,7 @@ export async function openPacketLayer(
       ...{ resetsTcp, answersPing, timeouts, hasFormer },
     });
     const followAddresses = answersPing ? followPing(loaded.map('fl_ping'), log) : undefined;
-    const flows = flowTables(loaded.map);
+    const conns = (): ConnTables => connTables(loaded.map);
     const traffic = arrayTable(loaded.map('fl_traffic'));
     const direct = {
       backendNode: arrayTable(loaded.map('fl_backend_node')),
@@ -146,21 +149,23 @@ export async function openPacketLayer(
     };
     const peers = createPeers(loaded.map('fl_peer'), log);
     const cookies = followCookies(loaded.map('fl_cookie'), parts.secretFile, log);
-    const capacity = (name: string): number => loaded.map(name).info.maxEntries;
+    const buckets = (family: Family): number =>
+      loaded.map(`fl_client${digitOf(family)}`).info.maxEntries;
     const shared = kernelTables(loaded.map);
     const { frontend, runtime } = shared;
     const marks = arrayTable(loaded.map('fl_mark'));
-    const tables = { flows, traffic, marks, capacity, timeouts, shared };
+    const counts = arrayTable(loaded.map('fl_conn_count'));
+    const tables = { marks, counts, buckets, shared };
     const adoptXdp = await prepareXdp(settings.xdp ?? [], loaded, parts);
     await parts.beforeLinks?.();
     const xdp = adoptXdp();
     if (xdp !== undefined) opened.push(xdp);
-    markOlderFlows(loaded.map('fl_mark'), flows);
+    markOlderConns(loaded.map('fl_mark'), () => hasConns(conns()));
     opened.push(cookies);
     const isAble = parts.hasDirectReturn && cookies.lack === undefined;
     const directPort = createDirectPort(runtime, parts.network, isAble);
     opened.push(directPort);
-    const totals = createTotalsReader({ flows, traffic, frontend }, log);
+    const totals = createTotalsReader({ conns, traffic, frontend }, log);
     opened.push(totals);
     const follower = followDevices(settings, loaded, { ...parts, xdp });
     opened.push(follower);
@@ -171,7 +176,7 @@ export async function openPacketLayer(
         `the kernel has neither tcx nor clsact (${lack}): load the modules sch_ingress and cls_bpf`,
       );
     }
-    const sweep = { object: sweepObject, bpfRoot, sizes, tables, clock: SYSTEM_CLOCK, log };
+    const sweep = { object: sweepObject, bpfRoot, sizes, tables, look, clock: SYSTEM_CLOCK, log };
     const sweeping = startSweeping(sweep);
     opened.push(sweeping);
     return {
@@ -243,7 +248,8 @@ function followDevices(
 
 /** Those of bpf/packet/maps.h. */
 export const PACKET_MAPS: readonly string[] = [
-  ...FLOW_MAPS,
+  ...CONN_MAPS,
+  'fl_traffic',
   ...['fl_mark', 'fl_fragment', 'fl_device', 'fl_ping', 'fl_refused_sock', 'fl_packet'],
   ...['fl_answers', 'fl_cookie', 'fl_peer', 'fl_path_mtu', 'fl_backend_node', 'fl_local_be'],
   'fl_kept_port',

@@ -1,47 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the sweep of expired flows, a small part of the tables at a time, so that a round takes ROUND_MS, or longer if it
-// would take much of a CPU, and corrects the counts of living flows and clears marks after rounds. Where the kernel refuses the program (before Linux 5.14) the agent does its work.
+// Runs the sweep of expired connections, a small part of the tables at a time, so that a round takes ROUND_MS, or longer if it
+// would take much of a CPU, and corrects the counts of living ones and clears marks after rounds.
 import { reasonOf } from '../../../errors.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../log.ts';
+import type { Family } from '../../../model/types.ts';
 import { waitGracePeriod } from '../../../sys/native.ts';
 import type { TableFill } from '../../snapshot.ts';
-import { flowFill } from '../flows/fill.ts';
-import type { FlowTables } from '../flows/flow-tables.ts';
-import { createBatchSweep } from '../flows/sweep/batch-sweep.ts';
+import { type Occupancy, occupancyOf } from '../conn/counts.ts';
+import { digitOf } from '../conn/table.ts';
+import { connFill } from '../flows/fill.ts';
 import { createMarkSweep, type MarkSweep } from '../flows/sweep/marks.ts';
 import { createRecount, type Recount } from '../flows/sweep/recount.ts';
 import { createSweep, type Sweep } from '../flows/sweep/sweep.ts';
 import { type Attached, attachLayer } from '../loader/attach.ts';
 import { encodeU32 } from '../maps/layout.ts';
-import type { PacketSettings } from '../maps/packet-layout.ts';
 import type { ArrayTable, Tables } from '../maps/tables.ts';
 
 export interface Sweeping {
-  /** How full the tables of flows were when they were last swept. */
+  /** How full the tables of connections are. */
   fill(): readonly TableFill[];
   close(): void;
 }
+
+/** How many connections there are. */
+export type Look = (occupancy: Readonly<Record<Family, Occupancy>>) => void;
 
 export interface SweepingParts {
   readonly object: Uint8Array;
   readonly bpfRoot: string;
   readonly sizes: Readonly<Record<string, number>>;
-  /** Of the packet layer, for a kernel that refuses the object. */
   readonly tables: {
-    readonly flows: FlowTables;
-    readonly traffic: ArrayTable;
     /** fl_mark. */
     readonly marks: ArrayTable;
-    readonly capacity: (name: string) => number;
-    readonly timeouts: PacketSettings['timeoutSeconds'];
-    readonly shared: Pick<Tables, 'backend' | 'backendFlows'>;
+    /** fl_conn_count. */
+    readonly counts: ArrayTable;
+    /** Of the clients' index. */
+    readonly buckets: (family: Family) => number;
+    readonly shared: Pick<Tables, 'backendFlows'>;
   };
+  readonly look?: Look | undefined;
   readonly clock: Clock;
-  readonly log: Pick<Logger, 'info' | 'warn'>;
+  readonly log: Pick<Logger, 'warn'>;
 }
 
-/** A flow is deleted at most this long after it has expired. */
+/** A connection ends at most this long after it has expired. */
 const ROUND_MS = 10_000;
 /** At most a fifth of a CPU. */
 const PAUSE_FACTOR = 4;
@@ -64,6 +67,7 @@ export function startSweeping(parts: SweepingParts): Sweeping {
   };
 }
 
+/** Without it nothing expires: the table becomes full, and says so. */
 async function loadSweeping(parts: SweepingParts): Promise<Sweeping> {
   const { object, bpfRoot, sizes, log } = parts;
   try {
@@ -79,9 +83,8 @@ async function loadSweeping(parts: SweepingParts): Promise<Sweeping> {
     };
   } catch (error) {
     const reason = reasonOf(error);
-    log.info({ reason }, 'this kernel does not load the sweep of flows, the agent does its work');
-    const recount = recountOf(parts);
-    return sweepWith(batchSweep(parts, recount), parts, recount);
+    log.warn({ reason }, 'this kernel does not load the sweep: no connection of packets expires');
+    return { fill: fillOf(parts), close: () => undefined };
   }
 }
 
@@ -90,7 +93,7 @@ const nowMs = (): number => Number(process.hrtime.bigint() / 1_000_000n);
 const recountOf = ({ tables }: SweepingParts): Recount =>
   createRecount({ tables: tables.shared, nowMs });
 
-/** The program that deletes expired flows. Throws FairleadError if the kernel refuses it. */
+/** The program that ends expired connections. Throws FairleadError if the kernel refuses it. */
 export async function loadSweep({
   object,
   bpfRoot,
@@ -100,7 +103,7 @@ export async function loadSweep({
   close(): void;
 }> {
   const layer = {
-    name: 'sweep of flows',
+    name: 'sweep of connections',
     objects: [{ bytes: object, rodata: [{}] }],
     hooks: [],
     keeps: [PROGRAM],
@@ -109,14 +112,34 @@ export async function loadSweep({
   return { sweep: sweepOf(loaded), close: () => loaded.close() };
 }
 
+/** A row has a problem until the look after the one that found no room lost. */
+function fillOf({ tables: { counts, buckets } }: SweepingParts): () => readonly TableFill[] {
+  let before = lostOf(counts);
+  let rows = connFill(occupancyOf(counts), buckets, before);
+  let readMs = performance.now();
+  return () => {
+    const now = performance.now();
+    rows = connFill(occupancyOf(counts), buckets, before);
+    if (now - readMs < ROUND_MS) return rows;
+    readMs = now;
+    before = lostOf(counts);
+    return rows;
+  };
+}
+
+function lostOf(counts: ArrayTable): Readonly<Record<Family, number>> {
+  const { IPv4, IPv6 } = occupancyOf(counts);
+  return { IPv4: IPv4.noRoom, IPv6: IPv6.noRoom };
+}
+
 function sweepWith(
   sweep: Sweep,
   parts: SweepingParts,
   recount: Recount,
-  marks?: MarkSweep,
+  marks: MarkSweep,
 ): Sweeping {
-  const { tables, clock, log } = parts;
-  const fill = (): readonly TableFill[] => flowFill(sweep.used(), tables.capacity);
+  const { clock, look, log } = parts;
+  const fill = fillOf(parts);
   const noteFull = createFullLog(log);
   let hasFailed = false;
   let isWhole = true;
@@ -125,13 +148,15 @@ function sweepWith(
     try {
       if (sweep.step()) {
         recount.turn(isWhole);
-        marks?.turn(isWhole);
+        marks.turn(isWhole);
         isWhole = true;
       }
       hasFailed = false;
       noteFull(fill());
+      look?.(occupancyOf(parts.tables.counts));
     } catch (error) {
-      if (!hasFailed) log.warn({ reason: reasonOf(error) }, 'the sweep of expired flows failed');
+      if (!hasFailed)
+        log.warn({ reason: reasonOf(error) }, 'the sweep of expired connections failed');
       hasFailed = true;
       isWhole = false;
     }
@@ -150,21 +175,19 @@ function createFullLog(log: Pick<Logger, 'warn'>): (tables: readonly TableFill[]
   return (tables) => {
     const now = tables.filter(({ problem }) => problem !== undefined);
     for (const { name, problem } of now) {
-      if (!full.has(name)) log.warn({ map: name, reason: problem }, 'a table of flows is full');
+      if (!full.has(name))
+        log.warn({ map: name, reason: problem }, 'the table of connections is full');
     }
     full = new Set(now.map(({ name }) => name));
   };
 }
 
-const batchSweep = ({ tables }: SweepingParts, recount: Recount): Sweep =>
-  createBatchSweep({ ...tables, recount, nowSeconds: () => Math.floor(nowMs() / 1000) });
-
 function sweepOf({ map, programs }: Attached): Sweep {
   const program = programs.get(PROGRAM);
   if (program === undefined) throw new TypeError(`no object has a program ${PROGRAM}`);
   return createSweep({
-    run: (contextIn) => program.testRun({ contextIn }).retval,
+    run: (dataIn) => program.testRun({ dataIn }).retval,
     swept: () => map('fl_swept').get(encodeU32(0)) ?? new Uint8Array(),
-    capacity: (name) => map(name).info.maxEntries,
+    buckets: (family) => map(`fl_client${digitOf(family)}`).info.maxEntries,
   });
 }

@@ -17,7 +17,6 @@ export const TABLE_SIZES = {
   affinity: 16,
   'source-ranges': 16,
   flows: 64,
-  'half-open-flows': 64,
 };
 
 export const SMALL = maxEntries(TABLE_SIZES);

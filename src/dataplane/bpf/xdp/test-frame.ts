@@ -5,7 +5,7 @@ import { encodeU32 } from '../maps/layout.ts';
 
 const FRAME = 60;
 const EXPERIMENTS = [0x88, 0xb5];
-/** As in struct test_frame of bpf/packet/xdp_watch.bpf.c. */
+/** As in struct test_frame of bpf/packet/xdp/xdp_watch.bpf.c. */
 const IFINDEX_AT = 16;
 const TEXT_AT = 20;
 

@@ -9,8 +9,7 @@ import { names, PLACES } from '../packet/support/stage.ts';
 import type { RuleSpec } from '../support/drive.ts';
 
 const drive = sharedDrive();
-/** Where connections that begin have room among the established ones. */
-const other = new PacketDrive({ secret: 0xfedcba9876543210n }, {}, { mainCredit: 256 });
+const other = new PacketDrive({ secret: 0xfedcba9876543210n });
 afterAll(() => other.close());
 
 const HOSTS = [5, 6, 7, 8];
@@ -43,11 +42,7 @@ const now = (): number => Number(process.hrtime.bigint() / 1_000_000_000n);
 describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
   const { client, vip, pod } = names(family);
   const publish = (rule = {}): void => publishOn(drive, family, [1, 2, 3, 4], rule);
-  const lose = (): void => {
-    for (const leg of ['flow', 'nat', 'snat'] as const) {
-      for (const tier of ['main', 'new'] as const) drive.clear(leg, tier, family);
-    }
-  };
+  const lose = (): void => drive.forgetConns(family);
   const request = (words: string, port = 40_000): string =>
     drive.through(`${client(port)} > ${vip()} tcp ${words}`);
   /** The backend's side, as an address and port. */
@@ -64,8 +59,8 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
       `${vip()} > ${client()} tcp ACK payload=5`,
     );
     request('ACK');
-    expect(drive.flows('main', family)).toMatchObject([{ value: { state: 'established' } }]);
-    expect(drive.flows('new', family)).toEqual([]);
+    expect(drive.phases(family)).toEqual(['established']);
+    expect(drive.halfOpen(family)).toEqual([]);
     expect(drive.reasons()).toEqual({ ADOPTED: 1 });
   });
 
@@ -94,7 +89,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
       found.add(backend);
     }
     expect(found.size).toBe(HOSTS.length);
-    expect(other.flows('main', family)).toEqual([]);
+    expect(other.confirmed(family)).toEqual([]);
   });
 
   test.each(['FIN ACK', 'RST', 'RST ACK', 'FIN'])('%s ends it there', (flags) => {
@@ -123,8 +118,8 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
   test('what nobody answers stays half-open, however much of it there is', () => {
     publish();
     for (let port = 1; port <= 300; port += 1) request('ACK', port);
-    expect(drive.flows('main', family)).toEqual([]);
-    expect(drive.flows('new', family)).toHaveLength(300);
+    expect(drive.confirmed(family)).toEqual([]);
+    expect(drive.halfOpen(family)).toHaveLength(300);
   });
 
   describe('is not adopted', () => {
@@ -146,7 +141,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
       drive.putSettings({ resetUnknownFrom: now() + 60 });
       const line = `${client()} > ${vip()} tcp ACK`;
       expect(drive.through(line)).toBe(line);
-      expect(drive.flows('new', family)).toEqual([]);
+      expect(drive.halfOpen(family)).toEqual([]);
     });
 
     test('at an address of the node: it may be of its own, or masqueraded by netfilter', () => {
@@ -155,7 +150,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
       drive.putNodeAddress(PLACES[family].vip, 'node');
       const line = `${client()} > ${vip()} tcp ACK`;
       expect(drive.through(line)).toBe(line);
-      expect(drive.flows('new', family)).toEqual([]);
+      expect(drive.halfOpen(family)).toEqual([]);
     });
 
     test('from a source that may not use the frontend', () => {

@@ -2,56 +2,36 @@
 // The count of living flows of a backend: exact while programs make and delete flows, and corrected by the sweep where they
 // could not.
 import { beforeEach, describe, expect, test } from 'vitest';
-import { flowTables } from '../../../../src/dataplane/bpf/flows/kernel.ts';
-import { createBatchSweep } from '../../../../src/dataplane/bpf/flows/sweep/batch-sweep.ts';
 import {
   createRecount,
   livingFlows,
   type Recount,
 } from '../../../../src/dataplane/bpf/flows/sweep/recount.ts';
 import type { Sweep } from '../../../../src/dataplane/bpf/flows/sweep/sweep.ts';
-import { arrayTable, kernelTables } from '../../../../src/dataplane/bpf/maps/kernel.ts';
+import { kernelTables } from '../../../../src/dataplane/bpf/maps/kernel.ts';
 import { encodeU32 } from '../../../../src/dataplane/bpf/maps/layout.ts';
-import { SETTINGS } from '../packet/support/packet-drive.ts';
 import { sharedDrive } from '../packet/support/shared-drive.ts';
 import { names, publish } from '../packet/support/stage.ts';
-import { kernelSweep, refusal } from '../packet/support/sweeps.ts';
+import { kernelSweep } from '../packet/support/sweeps.ts';
 
 const drive = sharedDrive();
-const refused = refusal();
 const tables = kernelTables((name) => drive.object.map(name));
-/** Seconds of its first packet, in struct flow. */
-const BORN_AT = 20;
 const monotonicMs = (): number => Number(process.hrtime.bigint() / 1_000_000n);
 
-const CASES = (['kernel', 'agent'] as const).flatMap((by) =>
-  (['IPv4', 'IPv6'] as const).map((family) => ({ by, family })),
-);
-
-describe.each(CASES)('swept by the $by, $family', ({ by, family }) => {
+describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
   const { client, vip, pod } = names(family);
-  const digit = family === 'IPv4' ? 4 : 6;
   let sweep: Sweep;
   let recount: Recount;
   /** Of rounds, to be sure on a slow machine which flows are older than one. */
   let aheadMs: number;
 
-  beforeEach((context) => {
-    if (by === 'kernel' && refused !== undefined) context.skip(refused);
+  beforeEach(() => {
     aheadMs = 0;
     recount = createRecount({ tables, nowMs: () => monotonicMs() + aheadMs });
-    sweep = by === 'kernel' ? kernelSweep(drive) : batchSweep();
+    sweep = kernelSweep(drive);
     recount.turn(false);
   });
 
-  const batchSweep = (): Sweep =>
-    createBatchSweep({
-      flows: flowTables((name) => drive.object.map(name)),
-      traffic: arrayTable(drive.object.map('fl_traffic')),
-      timeouts: SETTINGS.timeoutSeconds,
-      recount,
-      nowSeconds: () => Math.floor(monotonicMs() / 1000),
-    });
   const round = (): void => {
     while (!sweep.step());
     recount.turn(true);
@@ -60,28 +40,13 @@ describe.each(CASES)('swept by the $by, $family', ({ by, family }) => {
   const answer = (word: string, port = 40_000) =>
     drive.through(`${pod(5)} > ${client(port)} ${word}`);
   const living = (): number => livingFlows(tables.backendFlows, 1);
-  const stored = (): number =>
-    drive.flows('main', family).length + drive.flows('new', family).length;
+  const stored = (): number => drive.conns(family).length;
   function establish(port: number): void {
     send('tcp SYN', port);
     answer('tcp SYN ACK', port);
     send('tcp ACK', port);
   }
-  /** As LRU eviction does it: without a word. */
-  function evict(table: string): void {
-    const map = drive.object.map(`fl_${table}${digit}`);
-    map.deleteBatch(map.readAll().keys);
-  }
-  const age = (table: string, seconds: number): void =>
-    advance(table, table.endsWith('flow') ? 16 : 4, seconds);
-  function advance(table: string, at: number, seconds: number): void {
-    drive.edit(`fl_${table}${digit}`, (value) => {
-      const view = new DataView(value.buffer, value.byteOffset);
-      view.setUint32(at, view.getUint32(at, true) - seconds, true);
-    });
-  }
-
-  test('a flow counts from its first packet until it has expired, and moving to the main table changes nothing', () => {
+  test('a flow counts from its first packet until it has expired, and its confirmation changes nothing', () => {
     publish(drive, family);
     expect(living()).toBe(0);
     send('tcp SYN');
@@ -89,13 +54,12 @@ describe.each(CASES)('swept by the $by, $family', ({ by, family }) => {
     expect(living()).toBe(1);
     establish(40_000);
     establish(40_001);
-    expect([living(), drive.flows('main', family).length]).toEqual([2, 2]);
+    expect([living(), drive.confirmed(family).length]).toEqual([2, 2]);
     for (let n = 0; n < 3; n++) round();
     expect(living()).toBe(2);
     answer('tcp FIN ACK');
     send('tcp FIN ACK');
-    age('flow', 20);
-    age('nat', 20);
+    drive.age(20, family);
     round();
     expect([living(), stored()]).toEqual([1, 1]);
     round();
@@ -113,33 +77,22 @@ describe.each(CASES)('swept by the $by, $family', ({ by, family }) => {
     round();
     round();
     expect(living()).toBe(3);
-    for (const leg of ['flow', 'nat']) age(`new_${leg}`, 31);
+    drive.age(31, family);
     round();
     round();
     expect([living(), stored()]).toEqual([0, 0]);
   });
 
-  test('what a full table evicts is counted for two rounds at most', () => {
+  test('what is lost without a word is counted for two rounds at most', () => {
     publish(drive, family);
     aheadMs = 60_000;
     recount.turn(false);
-    establish(40_000);
     for (let port = 41_000; port < 41_050; port++) send('tcp SYN', port);
-    expect(living()).toBe(51);
-    evict('new_flow');
-    expect(living()).toBe(51);
+    expect(living()).toBe(50);
+    drive.forgetConns(family);
+    expect(living()).toBe(50);
     round();
-    expect(living()).toBe(1);
-    // Began in the round: the next one knows.
-    advance('flow', BORN_AT, 100);
-    aheadMs = -60_000;
-    recount.turn(false);
-    send('tcp SYN', 42_000);
-    evict('new_flow');
-    round();
-    expect(living()).toBe(2);
-    round();
-    expect(living()).toBe(1);
+    expect(living()).toBe(0);
   });
 
   test('flows that began before they were counted are, after a round, and never less than none', () => {
@@ -147,8 +100,7 @@ describe.each(CASES)('swept by the $by, $family', ({ by, family }) => {
     for (const port of [40_000, 40_001, 40_002]) establish(port);
     new Int32Array(drive.object.map('fl_be_flows').mmap()).fill(0);
     answer('tcp RST', 40_000);
-    age('flow', 20);
-    age('nat', 20);
+    drive.age(20, family);
     while (!sweep.step());
     expect(stored()).toBe(2);
     expect(living()).toBe(0);
@@ -178,8 +130,7 @@ describe.each(CASES)('swept by the $by, $family', ({ by, family }) => {
     round();
     expect(living()).toBe(0);
     establish(40_005);
-    age('flow', 90_000);
-    age('nat', 90_000);
+    drive.age(90_000, family);
     round();
     expect([living(), stored()]).toEqual([0, 0]);
   });

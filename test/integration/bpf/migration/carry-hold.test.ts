@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long no flow begins while flows are carried over to other maps: as long as a large table takes.
-import { mkdirSync, readdirSync, rmSync } from 'node:fs';
+// How long no connection begins while connections are carried over to other maps: as long as a large table takes.
+import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
-import { loadLayer } from '../../../../src/dataplane/bpf/loader/load.ts';
 import { declaredMaps } from '../../../../src/dataplane/bpf/loader/migration/changes.ts';
-import { releaseFlows } from '../../../../src/dataplane/bpf/loader/migration/hold.ts';
-import { migrateMaps } from '../../../../src/dataplane/bpf/loader/migration/migrate.ts';
+import { fieldAt } from '../../../../src/dataplane/bpf/loader/migration/fields.ts';
+import { oldGenerations } from '../../../../src/dataplane/bpf/loader/migration/generations.ts';
+import { HOLD_SECONDS, releaseFlows } from '../../../../src/dataplane/bpf/loader/migration/hold.ts';
 import { pinFolder } from '../../../../src/dataplane/bpf/loader/pins.ts';
-import { closeAll } from '../../../../src/dataplane/bpf/loader/undo.ts';
 import { mapPin } from '../../../../src/dataplane/bpf/loader/versions.ts';
+import { encodeU32 } from '../../../../src/dataplane/bpf/maps/layout.ts';
+import { openPinnedMap } from '../../../../src/sys/native.ts';
 import { makeBpffs, type TestResource } from '../../native/support/resources.ts';
 import { mapsObject } from '../support/layouts.ts';
+import { type Buckets, beginMigration, makeTable } from './pinned-table.ts';
 
-/** Of three batches. */
-const FLOWS = 10_000;
-const BATCHES = 3;
+/** Carried in three parts of 4,096 and in one. */
+const BUCKETS: Buckets = [10_000, 100];
+/** Looked through in four parts and in one. */
+const GROWN: Buckets = [15_000, 200];
+const PARTS = 3 + 1 + 4 + 1;
 
 let bpffs: TestResource;
 let bytes: Uint8Array;
@@ -27,31 +31,46 @@ beforeAll(() => {
 afterAll(() => bpffs?.release());
 beforeEach(async () => {
   bpfRoot = join(bpffs.path, 'root');
-  mkdirSync(pinFolder(bpfRoot).maps, { recursive: true });
-  const { maps } = await loadLayer(layer(), { folder: pinFolder(bpfRoot), sizes: {} }, []);
-  const flows = maps.get('fl_flow4')!;
-  const { keySize, valueSize } = flows.info;
-  const keys = new Uint8Array(FLOWS * keySize);
-  for (let n = 0; n < FLOWS; n += 1) new DataView(keys.buffer).setUint32(n * keySize, n);
-  flows.putBatch(keys, new Uint8Array(FLOWS * valueSize));
-  closeAll(maps.values());
+  await makeTable(bpfRoot, bytes, BUCKETS);
 });
 afterEach(() => {
   vi.restoreAllMocks();
   rmSync(bpfRoot, { recursive: true });
 });
 
-const layer = () => ({ name: 'maps', objects: [{ bytes, rodata: [{}] }], hooks: [] });
-const SIZES = { fl_flow4: 20_000 };
+/** Of a generation, as its programs read it. */
+function holdIn(folder: string): number {
+  const map = openPinnedMap(join(folder, mapPin('fl_packet')));
+  const settings = map.get(encodeU32(0))!;
+  map.close();
+  const fields = declaredMaps([{ bytes }], {}).get('fl_packet')!.value;
+  const { at } = fieldAt({ fields, bytes: settings.length }, /^hold_until$/)!;
+  return new DataView(settings.buffer, settings.byteOffset).getUint16(at, true);
+}
 
-test('each batch of a table renews it', async () => {
-  const carry = await migrateMaps({ bpfRoot, layers: [layer()], sizes: SIZES });
-  const clock = vi.spyOn(process.hrtime, 'bigint');
+test('each part of a table renews it, and it ends when the links are replaced', async () => {
+  const carry = await beginMigration(bpfRoot, bytes, GROWN);
+  const folders = [pinFolder(bpfRoot).maps, ...oldGenerations(bpfRoot)];
+  expect(folders).toHaveLength(2);
+  const holds = () => folders.map(holdIn);
+  const seen = new Set<number>();
+  // Each look at the clock is a second later, and sees the hold until then.
+  let second = 1_000n;
+  vi.spyOn(process.hrtime, 'bigint').mockImplementation(() => {
+    for (const hold of holds()) seen.add(hold);
+    second += 1n;
+    return second * 1_000_000_000n;
+  });
   await carry.before('flows');
-  // Before the first table, with each batch, and before the links.
-  expect(clock.mock.calls.length).toBeGreaterThanOrEqual(2 + BATCHES);
+  const last = Number(second) + HOLD_SECONDS;
+  expect(holds()).toEqual([last, last]);
+  seen.delete(0);
+  // Before the first part, with each one, and before the links; the last one is seen by nobody.
+  expect(seen.size + 1).toBe(1 + PARTS + 1);
   await carry.linked();
+  expect(holds()).toEqual([0, 0]);
   await carry.after();
+  expect(holdIn(folders[0]!)).toBe(0);
 });
 
 test('a map whose fields are not known is not left open', () => {

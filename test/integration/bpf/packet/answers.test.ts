@@ -87,7 +87,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     const line = `${client()} > ${vip()} tcp ACK`;
     expect(drive.through(line)).toBe(line);
     expect(drive.reasons()).toEqual({ UNKNOWN_CONNECTION: 1 });
-    expect(drive.flows('new', family)).toEqual([]);
+    expect(drive.halfOpen(family)).toEqual([]);
     expect(drive.ingress(`${client()} > ${vip()} tcp SYN`)).toBe(`${client()} > ${pod(5)} tcp SYN`);
   });
 
@@ -150,7 +150,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
       expect(frame).toEqual(sent);
     }
     expect(drive.reasons()).toEqual({ [reason]: 2 });
-    expect(drive.flows('new', family)).toEqual([]);
+    expect(drive.halfOpen(family)).toEqual([]);
   });
 
   test('six extension headers are read', () => {

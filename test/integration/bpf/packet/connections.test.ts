@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead connections` reads what the packet programs wrote: every state, in both families.
 import { describe, expect, test } from 'vitest';
+import { connTables } from '../../../../src/dataplane/bpf/conn/table.ts';
 import { connectionsOf } from '../../../../src/dataplane/bpf/flows/connections.ts';
-import { flowTables } from '../../../../src/dataplane/bpf/flows/kernel.ts';
 import { readTraffic } from '../../../../src/dataplane/bpf/flows/traffic/ended.ts';
 import { arrayTable, kernelTables } from '../../../../src/dataplane/bpf/maps/kernel.ts';
 import { encodeServiceName, encodeU32 } from '../../../../src/dataplane/bpf/maps/layout.ts';
 import type { Connection } from '../../../../src/dataplane/connections.ts';
-import { memoryFlowTable } from '../../../support/dataplane/flow-bytes.ts';
 import { sharedDrive } from './support/shared-drive.ts';
 import { names, PLACES, publish } from './support/stage.ts';
+import { kernelSweep } from './support/sweeps.ts';
 
 const drive = sharedDrive();
 
-const traffic = () => arrayTable(drive.object.map('fl_traffic'));
 const listed = (): readonly Connection[] => {
   const map = (name: string) => drive.object.map(name);
-  const sockets = memoryFlowTable('fl_tcp_sock', 8, 48);
-  const packets = { flows: flowTables(map), traffic: traffic() };
+  const sockets = { get: () => undefined, readAll: () => [] };
+  const packets = connTables(map);
   return [...connectionsOf({ tables: kernelTables(map), sockets, packets }, () => undefined).all()];
 };
 
@@ -50,7 +49,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
       port: { namespace: 'default', name: 'web', portName: 'http' },
     });
     expect(only().read()).toMatchObject({
-      ...{ state: 'new', snat: node(40_000), legs: ['flow', 'nat', 'snat'] },
+      ...{ state: 'new', snat: node(40_000) },
       toBackend: { packets: 1, bytes: header },
       toClient: { packets: 0, bytes: 0 },
     });
@@ -83,19 +82,8 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     }
   });
 
-  test('each entry alone: what the client’s next packet restores, and orphans', () => {
-    open();
-    request('tcp SYN');
-    drive.clear('nat', 'new', family);
-    expect(listed().map((one) => one.read()?.legs)).toEqual([['flow'], ['snat']]);
-    request('tcp SYN');
-    expect(only().read()?.legs).toEqual(['flow', 'nat', 'snat']);
-    drive.clear('flow', 'new', family);
-    expect(only().read()).toMatchObject({ state: 'orphan', legs: ['nat', 'snat'] });
-    expect(only()).toMatchObject({ client: client(), frontend: vip(), backend: pod(5) });
-  });
-
-  test('a stale flow is dropped, its counters are kept, and the next packet gets another backend', () => {
+  test('a stale connection is dropped, its counters are kept', () => {
+    const sweep = kernelSweep(drive);
     open('UDP');
     request('udp payload=1');
     const { pod: podAddress } = PLACES[family];
@@ -105,8 +93,32 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     expect(stale.backendState).toBe('gone');
     expect(stale.dropStale()).toBe(true);
     expect(listed()).toEqual([]);
-    const kept = traffic();
+    while (!sweep.step());
+    const kept = arrayTable(drive.object.map('fl_traffic'));
     const sums = Array.from({ length: 8 }, (_, id) => readTraffic(kept, id).toBackend.packets);
     expect(sums.filter((packets) => packets > 0)).toEqual([1]);
   });
+
+  test.each(['client', 'backend'] as const)(
+    'dropped, TCP does not go on with a packet of its %s',
+    (side) => {
+      open();
+      request('tcp SYN');
+      reply('tcp SYN ACK');
+      request('tcp ACK');
+      drive.putBackend({ id: 1, address: PLACES[family].pod(5), port: 8080, state: 'GONE' });
+      drive.putBackend({ id: 2, address: PLACES[family].pod(6), port: 8080 });
+      expect(only().dropStale()).toBe(true);
+      if (side === 'client') {
+        const back = `sent back: ${vip()} > ${client()}`;
+        expect(drive.ingress(`${client()} > ${vip()} tcp ACK ack=77 payload=3`)).toBe(
+          `${back} tcp RST seq=77`,
+        );
+      } else {
+        const line = `${pod(5)} > ${node(40_000)} tcp ACK payload=100`;
+        expect(drive.ingress(line)).toBe(line);
+      }
+      expect(listed()).toEqual([]);
+    },
+  );
 });

@@ -1,38 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // The life of a flow: half-open, established, closing; which backend it keeps; what is made again.
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { flowTables } from '../../../../src/dataplane/bpf/flows/kernel.ts';
-import { PACKET_SIZE } from '../../../../src/dataplane/bpf/maps/packet-layout.ts';
-import { markOlderFlows } from '../../../../src/dataplane/bpf/packet/marks.ts';
+import { markOlderConns } from '../../../../src/dataplane/bpf/packet/marks.ts';
+import { editConns } from '../../../support/dataplane/conn-text.ts';
 import { PacketDrive } from './support/packet-drive.ts';
 import { sharedDrive } from './support/shared-drive.ts';
 import { names, PLACES, publish } from './support/stage.ts';
 
 let drive = sharedDrive();
 
-const SEEN_AT = 16;
 const masquerade = { rule: { masquerade: true } };
 
 describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
   const { client, vip, node, pod } = names(family);
   const request = (word: string): string => drive.through(`${client()} > ${vip()} ${word}`);
   const reply = (word: string): string => drive.through(`${pod(5)} > ${node(40_000)} ${word}`);
-  const count = (tier: 'main' | 'new') =>
-    [drive.flows(tier, family), drive.nats(tier, family), drive.snats(tier, family)].map(
-      (entries) => entries.length,
-    );
-  const stateOf = () =>
-    [...drive.flows('main', family), ...drive.flows('new', family)].map(({ value }) => value.state);
-  const map = (leg: string) => `fl_${leg}${family === 'IPv4' ? 4 : 6}`;
+  /** Half-open connections, and those that both sides have confirmed. */
+  const counts = () => [drive.halfOpen(family).length, drive.confirmed(family).length];
+  const phases = () => drive.phases(family);
 
-  /** The last packet was seen that much earlier. */
-  const ageBy = (name: string, at: number, seconds: number): void =>
-    drive.edit(name, (value) => {
-      const view = new DataView(value.buffer, value.byteOffset);
-      view.setUint32(at, view.getUint32(at, true) - seconds, true);
-    });
-
-  /** A masqueraded flow in the main tables. */
+  /** A masqueraded connection. */
   function establish(): void {
     publish(drive, family, masquerade);
     request('tcp SYN');
@@ -44,14 +31,11 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     publish(drive, family, masquerade);
     request('tcp SYN');
     request('tcp SYN');
-    expect(count('new'), 'half-open').toEqual([1, 1, 1]);
+    expect(counts(), 'half-open').toEqual([1, 0]);
     reply('tcp SYN ACK');
-    expect(count('main')).toEqual([0, 0, 0]);
+    expect(counts()).toEqual([1, 0]);
     expect(request('tcp ACK payload=9')).toBe(`${node(40_000)} > ${pod(5)} tcp ACK payload=9`);
-    expect([count('new'), count('main')]).toEqual([
-      [0, 0, 0],
-      [1, 1, 1],
-    ]);
+    expect(counts()).toEqual([0, 1]);
     expect(reply('tcp ACK')).toBe(`${vip()} > ${client()} tcp ACK`);
     expect(request('tcp ACK')).toBe(`${node(40_000)} > ${pod(5)} tcp ACK`);
   });
@@ -60,52 +44,52 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     publish(drive, family, masquerade);
     request('tcp SYN');
     request('tcp ACK');
-    expect(count('main')).toEqual([0, 0, 0]);
+    expect(counts()).toEqual([1, 0]);
   });
 
   test('UDP is established by two packets each way: a question and its answer are not', () => {
     publish(drive, family, { protocol: 'UDP', ...masquerade });
     request('udp payload=1');
     reply('udp payload=2');
-    expect(count('main')).toEqual([0, 0, 0]);
+    expect(counts()).toEqual([1, 0]);
     request('udp payload=1');
     reply('udp payload=2');
-    expect(count('main')).toEqual([0, 0, 0]);
+    expect(counts()).toEqual([1, 0]);
     request('udp payload=1');
-    expect(count('main')).toEqual([1, 1, 1]);
-    expect(count('new')).toEqual([0, 0, 0]);
+    expect(counts()).toEqual([0, 1]);
   });
 
   test('packets and bytes are counted for each side', () => {
     establish();
     reply('tcp ACK payload=100');
     const header = family === 'IPv4' ? 40 : 60;
-    const [flow] = drive.flows('main', family);
-    const [nat] = drive.nats('main', family);
-    expect([flow?.value.packets, flow?.value.bytes]).toEqual([2, 2 * header]);
-    expect([nat?.value.packets, nat?.value.bytes]).toEqual([2, 2 * header + 100]);
-    expect(flow?.value).toMatchObject({ backendId: 1, serviceId: 1, isMasqueraded: true });
-    expect(nat?.value.frontend.port).toBe(80);
+    expect(drive.conns(family)).toMatchObject([
+      {
+        ...{ packets: 2, bytes: 2 * header, replyPackets: 2, replyBytes: 2 * header + 100 },
+        ...{ backendId: 1, isMasqueraded: true, frontend: { port: 80 } },
+      },
+    ]);
   });
 
-  test('a full main table leaves the flow where it is, and is counted', () => {
+  test('a table that is full of confirmed connections: the next one is dropped, and counted', () => {
     const shared = drive;
-    drive = new PacketDrive({}, { [map('flow')]: 1 });
+    drive = new PacketDrive({}, {}, { buckets: 1 });
     onTestFinished(() => {
       drive.close();
       drive = shared;
     });
-    establish();
-    drive.through(`${client(40_001)} > ${vip()} tcp SYN`);
-    drive.through(`${pod(5)} > ${node(40_001)} tcp SYN ACK`);
-    expect(drive.through(`${client(40_001)} > ${vip()} tcp ACK`)).toBe(
-      `${node(40_001)} > ${pod(5)} tcp ACK`,
-    );
-    expect([count('new'), count('main')]).toEqual([
-      [1, 1, 1],
-      [1, 1, 1],
-    ]);
-    expect(drive.reasons()).toEqual({ FLOW_TABLE_FULL: 1 });
+    publish(drive, family, masquerade);
+    const open = (port: number): string => {
+      drive.through(`${client(port)} > ${vip()} tcp SYN`);
+      drive.through(`${pod(5)} > ${node(port)} tcp SYN ACK`);
+      return drive.through(`${client(port)} > ${vip()} tcp ACK`);
+    };
+    for (let port = 40_000; port < 40_007; port++) {
+      expect(open(port)).toBe(`${node(port)} > ${pod(5)} tcp ACK`);
+    }
+    expect(counts()).toEqual([0, 7]);
+    expect(drive.through(`${client(40_007)} > ${vip()} tcp SYN`)).toBe('dropped');
+    expect(drive.reasons()).toEqual({ DROPPED_NO_FLOW: 1 });
   });
 
   test.each([
@@ -120,7 +104,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
       const [side = '', ...flags] = packet.split(' ');
       (side === 'request' ? request : reply)(`tcp ${flags.join(' ')}`);
     }
-    expect(stateOf()).toEqual([state]);
+    expect(phases()).toEqual([state]);
   });
 
   /** RFC 5961: whoever gets a RST with a wrong sequence number goes on, and anybody can send one. */
@@ -141,9 +125,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
       request('tcp ACK payload=1');
       answer('tcp ACK payload=1');
       request('tcp ACK');
-      expect(stateOf()).toEqual(['established']);
-      expect(drive.nats('main', family).map(({ value }) => value.hasReset)).toEqual([false]);
-      drive.edit(map('snat'), (value) => expect((value[10]! | value[11]!) & 3).toBe(0));
+      expect(phases()).toEqual(['established']);
     });
   });
 
@@ -161,7 +143,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
       request(`tcp ACK ${words(jumped.seq, jumped.ack)}`);
       reply(`tcp ACK ${words(jumped.ack, jumped.seq)}`);
       request(`tcp ${end} ACK ${words(jumped.seq, jumped.ack)}`);
-      expect(stateOf()).toEqual([end === 'FIN' ? 'half-closed' : 'closed']);
+      expect(phases()).toEqual([end === 'FIN' ? 'half-closed' : 'closed']);
     });
 
     test.each([
@@ -173,7 +155,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
       for (const end of ['FIN', 'RST']) {
         request(`tcp ${end} ACK ${words(jumped.seq, jumped.ack)}`);
       }
-      expect(stateOf()).toEqual(['established']);
+      expect(phases()).toEqual(['established']);
     });
   });
 
@@ -204,22 +186,22 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
         expect(send('tcp ACK seq=1002 ack=5002')).toContain(`> ${backend} `);
         expect(answer('tcp ACK seq=5002 ack=1002 payload=9')).toContain(vip());
       }
-      expect(new Set(stateOf())).toEqual(new Set(['half-closed']));
+      expect(new Set(phases())).toEqual(new Set(['half-closed']));
     });
 
     test.each(sides)('%s, masqueraded: %s: an answer begins another', (side, isMasqueraded) => {
       publish(drive, family, { backends: FOUR, rule: { masquerade: isMasqueraded } });
       const { send, answer, backend } = halfClose(side, 41_000, isMasqueraded);
       send('tcp SYN seq=3000000000');
-      expect(stateOf()).toEqual(['half-closed']);
+      expect(phases()).toEqual(['half-closed']);
       answer('tcp SYN ACK seq=2000000000 ack=3000000001');
       expect(send('tcp ACK seq=3000000001 ack=2000000001')).toContain(`> ${backend} `);
-      expect(stateOf()).toEqual(['established']);
+      expect(phases()).toEqual(['established']);
       send('tcp FIN ACK seq=3000000001 ack=2000000001');
-      expect(stateOf()).toEqual(['half-closed']);
+      expect(phases()).toEqual(['half-closed']);
       answer('tcp FIN ACK seq=2000000001 ack=3000000002');
       send('tcp RST seq=3000000002');
-      expect(stateOf()).toEqual(['closed']);
+      expect(phases()).toEqual(['closed']);
     });
   });
 
@@ -279,93 +261,52 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
       expect(drive.ingress(`${client()} > ${vip()} tcp ACK ack=7`)).toBe(
         `sent back: ${vip()} > ${client()} tcp RST seq=7`,
       );
-      expect(drive.flows('new', family)).toEqual([]);
+      expect(drive.halfOpen(family)).toEqual([]);
     });
 
     test('is chosen anew after the connection was closed, or has expired', () => {
       publish(drive, family, two);
       chosen('tcp SYN');
       expect(changes('tcp SYN', () => chosen('tcp RST'))).toEqual(new Set([1, 2]));
-      const age = () => {
-        ageBy(map('new_flow'), SEEN_AT, 25);
-        ageBy(map('new_nat'), 4, 25);
-      };
-      expect(changes('tcp SYN', age)).toEqual(new Set([1, 2]));
-      const replied = () => ageBy(map('new_flow'), SEEN_AT, 25);
-      expect(changes('tcp SYN', replied).size, 'the backend has sent something').toBe(1);
+      expect(changes('tcp SYN', () => drive.age(25, family))).toEqual(new Set([1, 2]));
       const young = changes('tcp SYN', () => {});
       expect(young.size).toBe(1);
     });
   });
 
-  test.each(['flow', 'nat', 'snat'] as const)(
-    'a lost %s leg of a half-open flow is made again, with the same port',
-    (leg) => {
-      publish(drive, family, { protocol: 'UDP', ...masquerade });
-      request('udp payload=1');
-      drive.clear(leg, 'new', family);
-      expect(request('udp payload=1')).toBe(`${node(40_000)} > ${pod(5)} udp payload=1`);
-      expect(reply('udp payload=1')).toBe(`${vip()} > ${client()} udp payload=1`);
-      expect(count('new')).toEqual([1, 1, 1]);
-    },
-  );
-
-  test.each(['nat', 'snat'] as const)('so is a lost %s leg of an established one', (leg) => {
-    establish();
-    drive.clear(leg, 'main', family);
-    for (const [table, at] of [
-      ['flow', SEEN_AT],
-      ['nat', 4],
-    ] as const) {
-      drive.edit(map(table), (value) => new DataView(value.buffer).setUint32(at, 1, true));
-    }
-    expect(request('tcp ACK')).toBe(`${node(40_000)} > ${pod(5)} tcp ACK`);
-    expect(reply('tcp ACK')).toBe(`${vip()} > ${client()} tcp ACK`);
-    expect(count('main')).toEqual([1, 1, 1]);
+  test('a connection that was evicted is made again, with the same port', () => {
+    publish(drive, family, { protocol: 'UDP', ...masquerade });
+    request('udp payload=1');
+    drive.forgetConns(family);
+    expect(request('udp payload=1')).toBe(`${node(40_000)} > ${pod(5)} udp payload=1`);
+    expect(reply('udp payload=1')).toBe(`${vip()} > ${client()} udp payload=1`);
+    expect(counts()).toEqual([1, 0]);
   });
 
   test.each([
-    ['check', 0],
-    ['backend port', 40],
-    ['backend address', PACKET_SIZE.flow],
-  ] as const)('a flow leg whose %s is another key’s is not used', (_, offset) => {
+    ['the proof', 1, 16],
+    ['the backend', 2, 0],
+    ['the frontend', 3, 0],
+    ['the birth', 5, 0],
+    ['the middle port', 9, 0],
+    ['the frontend’s port', 10, 16],
+    ['the backend’s port', 11, 0],
+    ['the frontend’s address', family === 'IPv4' ? 13 : 19, 24],
+    ['the backend’s address', family === 'IPv4' ? 14 : 23, 24],
+  ] as const)('a record in which %s is another connection’s is not used', (_, word, bit) => {
     establish();
-    drive.edit(map('flow'), (value) => value.set([(value[offset] ?? 0) ^ 1], offset));
+    editConns(drive.object, family, (words) => {
+      words[word] = (words[word] ?? 0) ^ (1 << bit);
+    });
     expect(request('tcp ACK ack=3')).toContain('RST');
-  });
-
-  test.each([
-    ['check', 0],
-    ['frontend port', 24],
-    ['client port', 28],
-    ['frontend address', PACKET_SIZE.nat],
-  ] as const)('a nat leg whose %s is another key’s is not used', (_, offset) => {
-    establish();
-    drive.edit(map('nat'), (value) => value.set([(value[offset] ?? 0) ^ 1], offset));
-    const line = `${pod(5)} > ${client()} tcp ACK`;
-    expect(drive.egress(line)).toBe(line);
-  });
-
-  test.each([
-    ['check', 0],
-    ['client port', 8],
-    ['client address', PACKET_SIZE.snat],
-  ] as const)('a snat leg whose %s is another key’s is not used', (_, offset) => {
-    establish();
-    drive.edit(map('snat'), (value) => value.set([(value[offset] ?? 0) ^ 1], offset));
     const line = `${pod(5)} > ${node(40_000)} tcp ACK`;
     expect(drive.ingress(line)).toBe(line);
   });
 
   test('flows that are older than fl_mark are found after a start', () => {
     establish();
-    drive.edit('fl_mark', (value) => value.fill(0));
-    const start = () =>
-      markOlderFlows(
-        drive.object.map('fl_mark'),
-        flowTables((name) => drive.object.map(name)),
-      );
-    start();
+    drive.clearMarks();
+    markOlderConns(drive.object.map('fl_mark'), () => true);
     const { values } = drive.object.map('fl_mark').readAll();
     expect(values.at(-64), 'the epoch').toBe(0);
     expect(reply('tcp ACK')).toBe(`${vip()} > ${client()} tcp ACK`);
@@ -373,10 +314,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
   });
 
   test('marks of flows that began since are kept as they are', () => {
-    markOlderFlows(
-      drive.object.map('fl_mark'),
-      flowTables((name) => drive.object.map(name)),
-    );
+    markOlderConns(drive.object.map('fl_mark'), () => drive.conns(family).length > 0);
     const marks = (): number =>
       drive.object
         .map('fl_mark')
@@ -386,16 +324,13 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     establish();
     const few = marks();
     expect(few).toBeLessThan(8);
-    markOlderFlows(
-      drive.object.map('fl_mark'),
-      flowTables((name) => drive.object.map(name)),
-    );
+    markOlderConns(drive.object.map('fl_mark'), () => drive.conns(family).length > 0);
     expect(marks()).toBe(few);
   });
 
   test('an address without a mark has no flows: it is not looked up', () => {
     establish();
-    drive.edit('fl_mark', (value) => value.fill(0));
+    drive.clearMarks();
     const reply = `${pod(5)} > ${client()} tcp ACK`;
     expect(drive.egress(reply)).toBe(reply);
     expect(drive.ingress(`${client()} > ${vip()} tcp ACK ack=1`)).toContain('RST');
@@ -417,7 +352,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
 
   test('marks are of an address and a port: another port of the backend is not looked up', () => {
     establish();
-    drive.edit('fl_mark', (value) => value.fill(0));
+    drive.clearMarks();
     drive.putBackend({ id: 2, address: PLACES[family].pod(5), port: 9090 });
     const set = drive.putSet(40, [2]);
     drive.putFrontend({ address: PLACES[family].vip, port: 81, rules: { host: { set } } });

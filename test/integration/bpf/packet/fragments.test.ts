@@ -78,8 +78,8 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     publish(drive, family, { protocol: 'UDP' });
     drive.putWildcard(at.vip);
     drive.run('fl_ingress', buildFrame(`${client()} > ${vip()} ${first}`));
-    drive.clear('flow', 'new', family);
+    drive.forgetConns(family);
     expect(drive.run('fl_ingress', buildFrame(`${client()} > ${vip()} ${last}`)).action).toBe(2);
-    expect(drive.flows('new', family)).toEqual([]);
+    expect(drive.halfOpen(family)).toEqual([]);
   });
 });

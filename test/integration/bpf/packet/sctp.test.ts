@@ -48,8 +48,7 @@ describe.each(
   };
   /** What the backend did shows with the next packet of the client that is looked at: this one changes nothing. */
   const look = (side: string) => side === 'backend' && of.client('INIT_ACK');
-  const states = () =>
-    [...drive.flows('main', family), ...drive.flows('new', family)].map(({ value }) => value.state);
+  const states = () => drive.phases(family);
 
   beforeEach(() =>
     publish(drive, family, {
@@ -82,14 +81,14 @@ describe.each(
     of.client('INIT', 0);
     of.backend('INIT_ACK');
     of.client('COOKIE_ECHO');
-    expect([states(), drive.flows('main', family)]).toEqual([['new'], []]);
+    expect([states(), drive.confirmed(family)]).toEqual([['new'], []]);
     expect(of.backend('COOKIE_ACK')).toBe(
       `${vip()} > ${client()} sctp COOKIE_ACK tag=${OF_CLIENT}`,
     );
     expect(of.client('DATA payload=8')).toBe(
       `${seen} > ${pod(5, 80)} sctp DATA tag=${OF_BACKEND} payload=8`,
     );
-    expect([states(), drive.flows('new', family)]).toEqual([['established'], []]);
+    expect([states(), drive.halfOpen(family)]).toEqual([['established'], []]);
   });
 
   test('two packets of each side establish nothing', () => {
@@ -98,7 +97,7 @@ describe.each(
       of.backend('ABORT');
       of.backend('DATA payload=4');
     }
-    expect(drive.flows('main', family)).toEqual([]);
+    expect(drive.confirmed(family)).toEqual([]);
     expect(states()).toEqual(['closed']);
   });
 
@@ -139,10 +138,7 @@ describe.each(
     of.client('COOKIE_ECHO', 72);
     of.backend('COOKIE_ACK', 71);
     of.client('COOKIE_ECHO', 72);
-    drive.edit(family === 'IPv4' ? 'fl_flow4' : 'fl_flow6', (flow) => {
-      const view = new DataView(flow.buffer);
-      view.setUint32(16, view.getUint32(16, true) - 1, true);
-    });
+    drive.age(1, family);
     of.client('DATA payload=4', 72);
     of.client('ABORT');
     expect(states()).toEqual(['established']);

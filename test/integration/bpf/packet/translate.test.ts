@@ -166,7 +166,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
       expect(drive.ingress(line)).toBe(line);
       expect(drive.egress(line)).toBe(line);
     }
-    expect(drive.flows('new', family)).toEqual([]);
+    expect(drive.halfOpen(family)).toEqual([]);
   });
 
   test('what comes by a device for a loopback address is dropped', () => {

@@ -183,7 +183,7 @@ export class Drive {
     for (const [name, value] of Object.entries(rodata)) this.object.setRodata(name, value);
     for (const name of leftOut) this.object.setAutoload(name, false);
     for (const name of this.object.maps) {
-      if (/^fl_(be|fr|fe|slot|traf|new|flow|s?nat)/.test(name)) this.shrink(name);
+      if (/^fl_(be|fr|fe|slot|traf)/.test(name)) this.shrink(name);
     }
     this.object.setMaxEntries('fl_range', 1024);
     for (const [name, size] of Object.entries(sizes)) this.object.setMaxEntries(name, size);

@@ -10,6 +10,7 @@ import { run } from '../../native/support/resources.ts';
 const sources = fileURLToPath(new URL('../../../../bpf', import.meta.url));
 const MAPS = `#include "common/maps.h"
 #include "socket/maps.h"
+#include "packet/conn/maps.h"
 #include "packet/maps.h"
 #include "packet/uplink/sent_to.h"
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // node checks.mjs PROGRAMS WORD...: what an agent does on the devices of network.mjs. Clients outside reach a NodePort over a VLAN on a
 // bond, with backends on the node and, over tunnels, on another one. A line for each check: `ok NAME`, or `not ok NAME: SAW`; `1..COUNT` is
-// the last one. Run it in a network namespace of its own. WORDs: `tcx` and `sweep`, which the kernel has; `rules`, where no device takes programs.
+// the last one. Run it in a network namespace of its own. WORDs: `tcx` and `sweep`, which the kernel has; `rules`, where
+// it refuses the programs of packets, and `clsact`, where no device takes them.
 import {
   addTunnel,
   buildNetwork,
@@ -132,7 +133,7 @@ function end(child, signal) {
   return ended;
 }
 
-/** Without sch_ingress no device takes programs: sockets are served by eBPF, packets by iptables. */
+/** Linux 5.10 refuses the programs; without sch_ingress no device takes them. Sockets are served by eBPF, packets by iptables. */
 async function checkRules() {
   const { stdout } = fairlead(['probe', '-o', 'json', '--timeout', '240'], 900_000);
   const { engine } = JSON.parse(stdout);
@@ -141,7 +142,8 @@ async function checkRules() {
   const { dataplanes, fallback, refused } = await agentStatus();
   const isRight = dataplanes.join() === 'bpf,iptables' && refused.length === 0;
   check(isRight && fallback?.what === 'packets', 'sockets by eBPF, packets by iptables', fallback);
-  check(/clsact/.test(fallback?.reason), 'with the reason', fallback);
+  const reason = WORDS.includes('clsact') ? /clsact/ : /program fl_ingress was refused/;
+  check(reason.test(fallback?.reason), 'with the reason', fallback);
   const saw = burst(`tcp 192.0.2.11 ${NODE_PORT} 24 20000 - 0 6`);
   check(saw === BOTH, 'TCP from outside reaches local and remote backends', saw);
   await end(child, 'SIGTERM');

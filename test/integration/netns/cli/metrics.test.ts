@@ -26,9 +26,7 @@ const NODE = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'n1' } };
 const FRONTENDS = 64;
 const FLOWS = 4;
 /** So many that what the kernel keeps free for each CPU is little. */
-const HALF_OPEN = 4096;
-/** struct flow4. */
-const FLOW4_BYTES = 56;
+const HALF_OPEN = 3;
 /** A round of the sweep, which counts flows, takes 10 s. */
 const SWEEP_MS = 60_000;
 
@@ -68,13 +66,16 @@ async function holdPort(port: number): Promise<Child> {
 
 const pinOf = (map: PinnedMap): string => join(node.instance.bpfRoot, 'maps', mapPin(map));
 
-/** Different keys of fl_flow4, as bpftool reads them. */
-const keysOf = (count: number): readonly string[] =>
-  Array.from({ length: count }, (_, n) =>
-    [n >> 8, n & 255, ...new Array<number>(14).fill(0)]
-      .map((byte) => byte.toString(16).padStart(2, '0'))
-      .join(' '),
+/** struct conn_counts of the first CPU, IPv4. */
+async function count(counts: readonly number[]): Promise<void> {
+  const words = BigUint64Array.from(counts, BigInt);
+  const bytes = Array.from(new Uint8Array(words.buffer), (byte) =>
+    byte.toString(16).padStart(2, '0'),
   );
+  await bpftool([
+    `map update pinned ${pinOf('fl_conn_count')} key hex 00 00 00 00 value hex ${bytes.join(' ')}`,
+  ]);
+}
 
 async function bpftool(lines: readonly string[]): Promise<void> {
   const { code, stderr } = await run('bpftool', ['batch', 'file', '-'], {
@@ -90,7 +91,7 @@ apiVersion: fairlead.io/v1alpha1
 kind: FairleadConfiguration
 metricsTopServices: ${topServices}
 auditInterval: 300ms
-mapSizes: {frontends: ${FRONTENDS}, flows: ${FLOWS}, halfOpenFlows: ${HALF_OPEN}}
+mapSizes: {frontends: ${FRONTENDS}, flows: ${FLOWS}}
 `;
 
 beforeAll(async () => {
@@ -266,28 +267,18 @@ describe('series of a live agent', () => {
   });
 
   test('tables of flows, established and half-open, that are full', async () => {
-    const fill = async (map: PinnedMap, count: number): Promise<void> => {
-      const lines = keysOf(count).map((key) => `${key} value hex ${'00 '.repeat(FLOW4_BYTES)}`);
-      await bpftool(lines.map((line) => `map update pinned ${pinOf(map)} key hex ${line}`));
-    };
-    const empty = (map: PinnedMap, count: number): Promise<void> =>
-      bpftool(keysOf(count).map((key) => `map delete pinned ${pinOf(map)} key hex ${key}`));
-    await fill('fl_flow4', FLOWS);
-    await holds('fairlead_map_entries{map="fl_flow4"}', FLOWS, SWEEP_MS);
+    const [none, lost] = [0, 5];
+    await count([FLOWS, none, none, none, none, lost, none, none]);
+    await holds('fairlead_map_entries{map="fl_conn4"}', FLOWS, SWEEP_MS);
     const { stdout } = await runCommand(node.instance, [
       'status',
       ...['--run-dir', node.instance.runDir],
     ]);
-    expect(stdout).toContain('Warning:    fl_flow4 is full (4 flows)');
+    expect(stdout).toContain('Warning:    fl_conn4 is full (made for 4 connections)');
     await keep('flows full');
-    await empty('fl_flow4', FLOWS);
-    await fill('fl_new_flow4', HALF_OPEN);
-    await holds('fairlead_map_entries{map="fl_flow4"}', 0, SWEEP_MS);
-    const halfOpen = 'fairlead_map_entries{map="fl_new_flow4"}';
-    await untilHolds(
-      async () => expect(await scrapes.value(halfOpen)).toBeGreaterThan(0.9 * HALF_OPEN),
-      SWEEP_MS,
-    );
+    await count([HALF_OPEN, HALF_OPEN, HALF_OPEN, none, none, lost, none, none]);
+    await holds('fairlead_map_entries{map="fl_conn4"}', 0, SWEEP_MS);
+    await holds('fairlead_map_entries{map="fl_client4"}', HALF_OPEN, SWEEP_MS);
     await keep('half-open flows full');
   });
 

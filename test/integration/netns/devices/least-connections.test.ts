@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Least connections with real sockets of clients outside, who come by packets, and of a pod on the same Service: counts follow
 // what is open, however it ends.
+
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { mapPath } from '../../../../src/dataplane/bpf/loader/pins.ts';
 import type { Agent } from '../../../../src/lab/agent.ts';
 import type { Target } from '../../../../src/lab/client/protocol.ts';
 import { type Client, type OpenSocket, startClient } from '../../../../src/lab/traffic.ts';
 import { FAMILIES } from '../../../../src/model/types.ts';
 import type { BackendRow } from '../../../../src/observe/backend-rows.ts';
-import { openPinnedMap } from '../../../../src/sys/native.ts';
 import { deleteNamespaces, ipBatch } from '../../../../src/sys/netns.ts';
 import { type ServiceSpec, service, target } from '../../../support/builders.ts';
 import { askAgent } from '../../../support/fixture/proxies/ask-agent.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
 import { nodeObject } from '../../../support/packets/direct-return.ts';
+import { storedFlows } from '../../../support/packets/lost-flows.ts';
 import { untilHolds } from '../../../support/until.ts';
 
 const PODS = ['a', 'b', 'c'];
@@ -112,17 +112,7 @@ async function counted(name: string): Promise<Readonly<Record<AddressFamily, rea
 }
 
 /** Flow legs of the node's clients outside. */
-function stored(): number {
-  const maps = ['fl_flow4', 'fl_new_flow4', 'fl_flow6', 'fl_new_flow6'] as const;
-  return maps
-    .map((name) => {
-      const map = openPinnedMap(mapPath(node.instance.bpfRoot, name));
-      const { count } = map.readAll();
-      map.close();
-      return count;
-    })
-    .reduce((sum, count) => sum + count, 0);
-}
+const stored = (): number => storedFlows(node.instance.bpfRoot);
 
 /** While flows end, and none begins: each is counted down with its end, not by what the sweep corrects later. */
 async function expectNoMoreThanStored(): Promise<void> {

@@ -156,9 +156,9 @@ test('to a build that has another version of every map, and back', async (contex
 });
 
 const SMALL =
-  'frontends=200,backends=200,service-ports=100,slot-blocks=200,affinity=200,source-ranges=50,flows=50000,half-open-flows=20000';
+  'frontends=200,backends=200,service-ports=100,slot-blocks=200,affinity=200,source-ranges=50,flows=50000';
 const LARGE =
-  'frontends=1000,backends=1000,service-ports=1000,slot-blocks=4000,affinity=4000,source-ranges=100,flows=300000,half-open-flows=90000';
+  'frontends=1000,backends=1000,service-ports=1000,slot-blocks=4000,affinity=4000,source-ranges=100,flows=300000';
 const sized = (sizes: string): string[] => sizes.split(',').flatMap((one) => ['--map-size', one]);
 
 test('with smaller maps, larger ones, and the customary ones again', async () => {
@@ -194,7 +194,7 @@ async function migrateUntil(
   onStep: (name: string) => void = () => undefined,
 ): Promise<readonly string[]> {
   const { bpfRoot, cgroupRoot, sandbox } = node.instance;
-  const mapSizes = { flows, 'half-open-flows': 40_000, frontends: 500, affinity: 5000 };
+  const mapSizes = { flows, frontends: 500, affinity: 5000 };
   const input = JSON.stringify({ bpfRoot, cgroupRoot, mapSizes, ...end });
   const modules = join(packageRoot(), 'build', 'js');
   const [program = '', ...args] = insideSandbox(sandbox, [process.execPath, child, modules, input]);
@@ -211,7 +211,7 @@ async function migrateUntil(
 
 /** Each comes once for every run, in this order. */
 const STEPS = [
-  ...['preparing', 'making', 'pinning fl_frontend4', 'filling fl_flow4', 'filling fl_affinity'],
+  ...['preparing', 'making', 'pinning fl_frontend4', 'filling fl_frontend4', 'filling fl_affinity'],
   ...['loading', 'replacing maps', 'replacing', 'replaced maps', 'carrying sockets'],
   ...[
     'carrying flows',
@@ -231,7 +231,7 @@ test('killed at each step: nothing fails, and the next start ends what was begun
   const stream = await outside.open(nodePort(WEB.nodePort));
   const talk = async () => (await stream.talk('still there')).kind;
   for (const [index, killAt] of STEPS.entries()) {
-    const steps = await migrateUntil({ killAt }, 60_000 + index);
+    const steps = await migrateUntil({ killAt }, 60_000 + 100 * index);
     expect(steps.at(-1)).toBe(killAt);
     expect(await talk()).toBe('answered');
     // The hold of a killed agent ends by itself: not one after another, which no client waits for.

@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // 60,000 connections at once, and 12,000 questions, of one backend on another node: each has a port of the node, and gets its own answer. So
 // do connections of the node itself from the same ports.
-import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { startLines } from '../../../../src/lab/lines.ts';
-import { insideSandbox } from '../../../../src/lab/sandbox.ts';
-import { run } from '../../../../src/sys/exec.ts';
 import { ipBatch, writeSysctls } from '../../../../src/sys/netns.ts';
 import { service } from '../../../support/builders.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
-import { compiled } from '../../../support/programs/compiled.ts';
+import { askMany, type ManyProtocol, whileManyServed } from '../../../support/programs/many.ts';
 import { untilHolds } from '../../../support/until.ts';
 
-const MANY = compiled(fileURLToPath(new URL('../../../support/programs/many.c', import.meta.url)));
 const UPLINK = '192.168.77.1';
 const NODE_PORT = 30_080;
 const TARGET_PORT = 9090;
@@ -54,48 +49,22 @@ beforeAll(async () => {
     const objects = service(protocol.toLowerCase(), { n, ...port }, second.pods('far'));
     first!.manifests.put(`${protocol}.yaml`, [...(n === 10 ? [node] : []), ...objects]);
   }
-  await first!.startAgent(['--map-size', 'half-open-flows=131072']);
+  await first!.startAgent(['--map-size', 'flows=262144']);
 });
 afterAll(() => all?.remove());
 
 const backend = (): string => second.pods('far')[0]!.ipv4;
 
-/** Clients of a node; what `many` says. */
-async function ask(
-  node: TestNode,
-  protocol: 'tcp' | 'udp',
-  [address, port]: readonly [string, number],
-  count: number,
-  sources: readonly string[],
-): Promise<string> {
-  const argv = [MANY, 'ask', protocol, address, `${port}`, `${count}`, ...sources];
-  const [program = '', ...args] = insideSandbox(node.self, argv);
-  const { stdout, stderr } = await run(program, args);
-  return `${stdout.trim()}${stderr}`;
-}
-
-/** The backend answers when it has so many clients. */
-async function whileServed<T>(
-  protocol: 'tcp' | 'udp',
+const whileServed = <T>(
+  protocol: ManyProtocol,
   count: number,
   play: (hasBegun: Promise<void>) => Promise<T>,
-): Promise<T> {
-  const sandbox = { ...second.pods('far')[0]!, cgroup: second.self.cgroup };
-  let begin: () => void = () => undefined;
-  const hasBegun = new Promise<void>((resolve) => (begin = resolve));
-  const argv = [MANY, 'serve', protocol, backend(), `${TARGET_PORT}`, `${count}`];
-  const server = await startLines(sandbox, argv, begin);
-  try {
-    return await play(hasBegun);
-  } finally {
-    await server.stop();
-  }
-}
+): Promise<T> => whileManyServed(second, 'far', [protocol, TARGET_PORT, count], play);
 
-const throughNodePort = (protocol: 'tcp' | 'udp', count: number, sources = SOURCES) =>
-  ask(second, protocol, [UPLINK, NODE_PORT], count, sources);
+const throughNodePort = (protocol: ManyProtocol, count: number, sources = SOURCES) =>
+  askMany(second, protocol, [UPLINK, NODE_PORT], count, sources);
 
-const isServed = (protocol: 'tcp' | 'udp'): Promise<void> =>
+const isServed = (protocol: ManyProtocol): Promise<void> =>
   untilHolds(async () =>
     expect(await whileServed(protocol, 1, () => throughNodePort(protocol, 1))).toBe('1 0 0 0'),
   );
@@ -127,7 +96,7 @@ describe.each(['tcp', 'udp'] as const)('%s', (protocol) => {
       const clients = throughNodePort(protocol, MANY_PORTS, from(CLIENT));
       await hasBegun;
       const to = [backend(), TARGET_PORT] as const;
-      const own = ask(all.nodes[0]!, protocol, to, MANY_PORTS, from(UPLINK));
+      const own = askMany(all.nodes[0]!, protocol, to, MANY_PORTS, from(UPLINK));
       return await Promise.all([clients, own]);
     });
     expect(answers).toEqual([`${MANY_PORTS} 0 0 0`, `${MANY_PORTS} 0 0 0`]);
@@ -139,7 +108,7 @@ describe.each(['tcp', 'udp'] as const)('%s', (protocol) => {
       const client = throughNodePort(protocol, 1, [`${SOURCES[0]}:${SAME_PORT}`]);
       await hasBegun;
       const from = [`${UPLINK}:${SAME_PORT}`];
-      const own = ask(all.nodes[0]!, protocol, [backend(), TARGET_PORT], 1, from);
+      const own = askMany(all.nodes[0]!, protocol, [backend(), TARGET_PORT], 1, from);
       return await Promise.all([client, own]);
     });
     expect(answers).toEqual(['1 0 0 0', '1 0 0 0']);

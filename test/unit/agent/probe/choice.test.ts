@@ -67,6 +67,7 @@ const LINES: readonly (readonly [name: string, Answers, Engine, string])[] = [
   ],
   ['bpf() forbidden', no('bpf()', 'socket programs'), 'bpf', 'NO_PRIVILEGE: bpf(): no bpf()'],
   ['old kernel', no('SK_STORAGE'), 'bpf', 'OLD_KERNEL: SK_STORAGE: no SK_STORAGE'],
+  ['no ring buffer', no('ring buffer'), 'bpf', 'OLD_KERNEL: ring buffer: no ring buffer'],
   [
     'programs refused',
     no('socket programs'),
@@ -141,7 +142,7 @@ describe('the ways of its parts', () => {
       no('tcx', 'set_retval', 'in-kernel sweep', 'bpf_sock_destroy'),
       {
         ...{ devices: 'clsact filters', refusedConnections: 'EPERM' },
-        ...{ expiredFlows: 'deleted by the agent', staleSockets: 'SOCK_DESTROY' },
+        ...{ expiredFlows: 'never deleted', staleSockets: 'SOCK_DESTROY' },
       },
     ],
     [
@@ -162,8 +163,10 @@ describe('the tier', () => {
   test.each([
     [{}, '6.6', undefined, []],
     [no('bpf_sock_destroy'), '6.1', '6.6', ['bpf_sock_destroy']],
-    [no('tcx', 'set_retval', 'bpf_loop'), '5.15', '6.1', ['set_retval', 'bpf_loop']],
-    [no('for_each', 'set_retval'), '5.10', '5.15', ['for_each']],
+    [no('tcx', 'set_retval', 'bpf_loop'), '5.12', '6.1', ['set_retval']],
+    [no('packet programs', 'set_retval'), '5.10', '5.12', ['packet programs']],
+    [no('in-kernel sweep'), '5.10', '5.12', ['in-kernel sweep']],
+    [no('for_each', 'bpf_loop'), '6.6', undefined, []],
     [no('socket programs'), undefined, '5.10', ['socket programs']],
     [{ tcx: 'could not tell' as const }, '6.1', '6.6', ['tcx']],
   ])('with %o: %s', (answers, name, next, missing) => {

@@ -6,22 +6,22 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { connectionsCommand } from '../../../../src/cli/commands/connections.ts';
 import { type AgentSocket, serveSocket } from '../../../../src/server/admin-socket.ts';
-import { MASQUERADE, putFlow, UDP } from '../../../support/dataplane/flow-bytes.ts';
+import { UDP } from '../../../support/dataplane/conn-bytes.ts';
 import {
-  createFlowNode,
+  type ConnNode,
+  createConnNode,
   DNS,
-  type FlowNode,
   putSocket,
   WEB,
   WEB6,
-} from '../../../support/dataplane/flow-node.ts';
+} from '../../../support/dataplane/conn-node.ts';
 
 /** Seconds of CLOCK_MONOTONIC: `process.hrtime` is replaced. */
 const NOW = 1_000_000;
 
 let runDir = '';
 let agent: AgentSocket;
-let node: FlowNode;
+let node: ConnNode;
 
 beforeAll(async () => {
   runDir = mkdtempSync(join(tmpdir(), 'fairlead-connections-'));
@@ -37,41 +37,31 @@ afterAll(() => {
   rmSync(runDir, { recursive: true });
 });
 beforeEach(() => {
-  node = createFlowNode();
+  node = createConnNode();
   const web = { frontend: WEB, backend: '10.1.1.5:8080', ids: node.idsOf('10.1.1.5:8080') };
-  putFlow(node.flows, {
+  node.conns.put({
     ...{ ...web, client: '203.0.113.9:41234', snat: '10.1.0.1:41234' },
     ...{ bornSeconds: NOW - 754, seenSeconds: NOW - 3 },
     ...{ toBackend: [1200, 93_000], toClient: [2300, 3_400_000] },
   });
-  putFlow(
-    node.flows,
-    {
-      ...{ ...web, client: '198.51.100.7:51000', state: 'new', natFlags: 0, bornSeconds: NOW - 1 },
-      ...{ toBackend: [1, 60] },
-    },
-    'halfOpen',
-  );
-  putFlow(node.flows, {
+  node.conns.put({
+    ...{ ...web, client: '198.51.100.7:51000', state: 'new', bornSeconds: NOW - 1 },
+    ...{ toBackend: [1, 60], isHalfOpen: true },
+  });
+  node.conns.put({
     ...{ client: '[2001:db8::9]:999', frontend: WEB6, backend: '[fd00:10::5]:8080' },
     ...{
       ids: node.idsOf('[fd00:10::5]:8080'),
       bornSeconds: NOW - 200_000,
-      flowFlags: 2 | MASQUERADE,
+      ...{ state: 'fin-client', isMasqueraded: true },
     },
     ...{ toBackend: [20, 1800], toClient: [18, 25_000] },
   });
-  putFlow(node.flows, {
+  node.conns.put({
     ...{ protocol: UDP, client: '203.0.113.9:5353', frontend: DNS, backend: '10.1.1.99:53' },
     ...{ ids: { ...node.idsOf('10.1.1.53:53'), generation: 9 }, bornSeconds: NOW - 45 },
     ...{ toBackend: [4, 300], toClient: [4, 900] },
   });
-  putFlow(
-    node.flows,
-    { ...web, client: '203.0.113.77:600', seenSeconds: NOW - 30, toClient: [2, 120] },
-    'main',
-    ['nat'],
-  );
   putSocket(node, 0x2a1, WEB, '10.1.2.5:8080');
   vi.spyOn(process.hrtime, 'bigint').mockReturnValue(BigInt(NOW) * 1_000_000_000n);
 });
@@ -129,14 +119,11 @@ describe('filters', () => {
     [['default/dns', '--backend', '10.1.1.5'], []],
     [
       ['--client', '203.0.113.0/24', '--origin', 'packet'],
-      ['203.0.113.9:5353', '203.0.113.9:41234', '203.0.113.77:600'],
+      ['203.0.113.9:5353', '203.0.113.9:41234'],
     ],
     [['--backend', '10.1.2.5:8080'], ['sk:2a1']],
     [['--state', 'new'], ['198.51.100.7:51000']],
-    [
-      ['--state', 'half-closed,orphan'],
-      ['203.0.113.77:600', '[2001:db8::9]:999'],
-    ],
+    [['--state', 'half-closed'], ['[2001:db8::9]:999']],
     [['-l', 'app=dns'], ['203.0.113.9:5353']],
     [['--origin', 'socket'], ['sk:2a1']],
   ])('%j', async (args, expected) => {
@@ -213,7 +200,7 @@ test('--watch: rates are those between two readings', async () => {
     lines = [...lines, String(text)];
     if (lines.length === 2) throw stop;
     clock.mockReturnValue(BigInt(NOW + 2) * 1_000_000_000n);
-    putFlow(node.flows, {
+    node.conns.put({
       ...{ client: '203.0.113.9:41234', frontend: WEB, backend: '10.1.1.5:8080' },
       ...{ ids: node.idsOf('10.1.1.5:8080'), bornSeconds: NOW - 754 },
       ...{ toBackend: [1300, 93_000 + 2048], toClient: [2300, 3_400_000] },

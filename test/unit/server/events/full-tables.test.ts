@@ -6,7 +6,7 @@ import { followFullTables } from '../../../../src/server/events/full-tables.ts';
 test('a full table of flows is an Event of the Node for as long as it is full', () => {
   const pending: (() => void)[] = [];
   const recorded: unknown[] = [];
-  let tables: readonly TableFill[] = [{ name: 'fl_flow4', used: 7, capacity: 8 }];
+  let tables: readonly TableFill[] = [{ name: 'fl_conn4', used: 7, capacity: 8 }];
   const end = followFullTables({
     tables: () => tables,
     record: (...event) => recorded.push(event),
@@ -21,9 +21,9 @@ test('a full table of flows is an Event of the Node for as long as it is full', 
   const look = (): void => pending.shift()?.();
   look();
   expect(recorded).toEqual([]);
-  tables = [{ name: 'fl_flow4', used: 8, capacity: 8, problem: 'fl_flow4 is full' }];
+  tables = [{ name: 'fl_conn4', used: 8, capacity: 8, problem: 'fl_conn4 is full' }];
   look();
-  expect(recorded).toEqual([['MapFull', { kind: 'Node', name: 'n1' }, 'fl_flow4 is full']]);
+  expect(recorded).toEqual([['MapFull', { kind: 'Node', name: 'n1' }, 'fl_conn4 is full']]);
   tables = [];
   look();
   expect(recorded).toHaveLength(1);

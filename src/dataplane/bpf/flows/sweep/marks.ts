@@ -23,7 +23,7 @@ export interface MarkSweep {
 const LOOK_ROUNDS = 60;
 /** A sixteenth of all. Of packets of no flow one in some hundred needs look-ups then. */
 const SHARE = 1 / 16;
-/** Two would do: a flow that moves to another table is missed in one. A walk may also miss an element of a table that changes. */
+/** Two would do: the sweep leaves out a record that another CPU is writing. */
 export const MARKING_ROUNDS = 5;
 const MARKS_PER_WORD = 4;
 /** Programs that know the former epoch may still run. */

@@ -1,89 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deletes expired flows and legs without a flow, in the kernel (bpf/packet/sweep.bpf.c), a bounded part at a
-// time. It holds no timer: the agent calls step() so often that a round takes the time it wants.
-import { decodeSwept, encodeSweepCall, FLOW_TABLES, type Swept } from '../../maps/packet-layout.ts';
+// Ends expired connections, in the kernel (bpf/packet/sweep.bpf.c), a bounded part at a time. It holds no timer: the agent
+// calls step() so often that a round takes the time it wants.
+import { FAMILIES, type Family } from '../../../../model/types.ts';
+import {
+  decodeSwept,
+  encodeSweepCall,
+  type SweepCall,
+  type Swept,
+} from '../../maps/packet-layout.ts';
 
 export interface Sweep {
-  /** Calls in the round that goes on, over all tables, or where that is not known, in the one before. */
+  /** Calls in a round. */
   readonly steps: number;
   /** Looks at the next part of the tables; true after the last one. Throws if the kernel refuses the call. */
   step(): boolean;
   /** Since the maps were made. */
   total(): Swept;
-  /** Entries of each table as of the last round over it; empty before. */
-  used(): ReadonlyMap<string, number>;
 }
 
 export interface SweepOptions {
-  /** Runs fl_sweep once with this context; its return value. */
-  readonly run: (context: Uint8Array) => number;
+  /** Runs fl_sweep once over this frame; its return value. */
+  readonly run: (frame: Uint8Array) => number;
   /** The element of fl_swept. */
   readonly swept: () => Uint8Array;
-  /** max_entries of one of the flow tables. */
-  readonly capacity: (map: string) => number;
+  /** Of the clients' index. */
+  readonly buckets: (family: Family) => number;
 }
 
-/** What one call looks at in a table: about 10 ms. */
-const ENTRIES_PER_CALL = 65_536;
-/** A table may have so many times what it had in the last round. If it has more, a call of this round takes longer, ... */
-const ROOM_TO_GROW = 4;
-/** ... but at most so many times as long. */
-const LONGEST_CALL = 4;
+/** MOST_BUCKETS of sweep.bpf.c: less than a millisecond. */
+const BUCKETS_PER_CALL = 512;
 
-/** One of so many slices of one of FLOW_TABLES. Each call walks all buckets of the table, full or not: the fewer the better. */
-interface Part {
-  readonly table: number;
-  readonly slice: number;
-  readonly slices: number;
-}
-
-export function createSweep({ run, swept, capacity }: SweepOptions): Sweep {
-  const used = new Map<string, number>();
-  const slicesOf = (map: string): number => {
-    const most = capacity(map);
-    const expected = Math.max(ROOM_TO_GROW * (used.get(map) ?? most), most / LONGEST_CALL);
-    return Math.max(1, Math.ceil(Math.min(expected, most) / ENTRIES_PER_CALL));
-  };
-  const round = (): readonly Part[] =>
-    FLOW_TABLES.flatMap((map, table) => {
-      const slices = slicesOf(map);
-      return Array.from({ length: slices }, (_, slice) => ({ table, slice, slices }));
-    });
-  /** @returns how many entries are left there */
-  const sweepPart = (part: Part): number => {
-    const before = decodeSwept(swept());
-    const result = run(encodeSweepCall(part));
-    if (result !== 0) throw new TypeError(`fl_sweep returned ${result}`);
-    return leftBetween(before, decodeSwept(swept()));
-  };
-  let parts = round();
+export function createSweep({ run, swept, buckets }: SweepOptions): Sweep {
+  const parts = FAMILIES.flatMap((family) => partsOf(family, buckets(family)));
   let next = 0;
-  let counted = 0;
   return {
-    get steps() {
-      return parts.length;
-    },
+    steps: parts.length,
     step() {
       const part = parts[next];
-      if (part === undefined) throw new TypeError('there are no tables of flows');
-      next += 1;
-      if (part.slice === 0) counted = 0;
-      const isLast = next === parts.length;
-      try {
-        counted += sweepPart(part);
-        if (part.slice === part.slices - 1) used.set(FLOW_TABLES[part.table] ?? '', counted);
-      } finally {
-        if (isLast) [parts, next] = [round(), 0];
-      }
-      return isLast;
+      if (part === undefined) throw new TypeError('there are no tables of connections');
+      next = (next + 1) % parts.length;
+      const result = run(encodeSweepCall(part));
+      if (result !== 0) throw new TypeError(`fl_sweep returned ${result}`);
+      return next === 0;
     },
     total: () => decodeSwept(swept()),
-    used: () => used,
   };
 }
 
-/** Entries that one call looked at and left. */
-const leftBetween = (before: Swept, after: Swept): number => {
-  const deleted = after.expired - before.expired + after.orphans - before.orphans;
-  return after.entries - before.entries - deleted;
-};
+const partsOf = (family: Family, buckets: number): readonly SweepCall[] =>
+  Array.from({ length: Math.ceil(buckets / BUCKETS_PER_CALL) }, (_, part) => {
+    const first = part * BUCKETS_PER_CALL;
+    return { family, first, count: Math.min(BUCKETS_PER_CALL, buckets - first) };
+  });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fl_traffic: packets and bytes by frontend of flows that have ended. Whoever deletes a flow adds its counters here.
+// fl_traffic: packets and bytes by frontend of connections that have ended, which the programs add.
 import type { Traffic } from '../../../snapshot.ts';
 import type { ArrayTable } from '../../maps/tables.ts';
 
@@ -7,23 +7,6 @@ import type { ArrayTable } from '../../maps/tables.ts';
 export interface BothWays {
   readonly toBackend: Traffic;
   readonly toClient: Traffic;
-}
-
-/** In the order of struct traffic. */
-const wordsOf = ({ toBackend, toClient }: BothWays): readonly number[] => [
-  toBackend.packets,
-  toBackend.bytes,
-  toClient.packets,
-  toClient.bytes,
-];
-
-/** Atomically, word by word: programs and other processes add to it as well. */
-export function addTraffic(table: ArrayTable, frontendId: number, traffic: BothWays): void {
-  if (frontendId >= table.length) return;
-  const view = table.view(frontendId);
-  const at = view.byteOffset + table.offset(frontendId);
-  const words = new BigUint64Array(view.buffer, at, 4);
-  for (const [word, count] of wordsOf(traffic).entries()) Atomics.add(words, word, BigInt(count));
 }
 
 /** Exact up to 2^53. */

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packets and bytes of each frontend: of its flows that have ended (fl_traffic), and of its established ones. Those
-// of half-open flows are added when they are established or end; a flow that is evicted before is not counted.
+// Packets and bytes of each frontend: of its connections that have ended (fl_traffic), and of those that live.
 import { FAMILIES, type Family } from '../../../../model/types.ts';
+import { readConns } from '../../conn/reader.ts';
+import type { ConnTables } from '../../conn/table.ts';
+import type { ConnRecord } from '../../maps/conn-layout.ts';
 import { decodeU32, PROTOCOL_NUMBER } from '../../maps/layout.ts';
-import { PACKET_SIZE } from '../../maps/packet-layout.ts';
 import type { ArrayTable, Tables } from '../../maps/tables.ts';
-import type { ElementBatch, FlowTable, FlowTables } from '../flow-tables.ts';
 import { type BothWays, readTraffic } from './ended.ts';
 
 export interface TotalsTables {
-  readonly flows: FlowTables;
+  /** As they are now: the key of their proofs is written by the first sync. */
+  readonly conns: () => ConnTables;
   readonly traffic: ArrayTable;
   readonly frontend: Tables['frontend'];
 }
@@ -31,19 +32,28 @@ interface Sum {
 }
 
 /**
- * One reading, in steps of one batch. Ended flows first: one that ends meanwhile is then missing, and
- * neverLess() hides that; in the other order it would count twice.
+ * One reading, in steps. Ended connections first: one that ends meanwhile is then missing, and neverLess() hides that;
+ * in the other order it would count twice.
  */
 export function* readTotals(tables: TotalsTables): Generator<undefined, Totals> {
   const sums = new Map<number, FrontendTotals>();
+  const conns = tables.conns();
   for (const family of FAMILIES) {
     const frontends = sumsOf(tables, family);
-    const { flow, nat } = tables.flows[family];
-    yield* addUp(flow.main, (batch) => addFlows(batch, flow.main, { family, frontends }));
-    yield* addUp(nat.main, (batch) => addNats(batch, nat.main, { family, frontends }));
+    for (const _ of readConns(conns[family], (record) => add(record, frontends))) yield undefined;
     for (const { id, key, counts } of frontends.values()) sums.set(id, totalsOf(key, counts));
   }
   return sums;
+}
+
+function add(record: ConnRecord, frontends: Frontends): void {
+  const { address, port } = record.side('frontend');
+  const view = viewOf(address);
+  const sum = find(frontends, { view, port, protocol: record.protocol, family: record.family });
+  if (sum === undefined) return;
+  for (let at = 0; at < sum.counts.length; at += 1) {
+    sum.counts[at] = (sum.counts[at] ?? 0) + (record.traffic[at] ?? 0);
+  }
 }
 
 /** The later reading, with nothing less than in the earlier one. */
@@ -79,7 +89,8 @@ function sumsOf({ frontend, traffic }: TotalsTables, family: Family): Frontends 
   return new Map(
     frontend[family].readAll().map(({ key: bytes, value }): [FrontendKey, Sum] => {
       const view = viewOf(bytes);
-      const key = frontendKey(view, { addressAt: 0, portAt }, bytes[portAt + 2] ?? 0, family);
+      const [port, protocol] = [view.getUint16(portAt, true), bytes[portAt + 2] ?? 0];
+      const key = frontendKey({ view, port, protocol, family });
       const id = decodeU32(value);
       const ended = id < traffic.length ? countsOf(readTraffic(traffic, id)) : undefined;
       return [key, { id, key, counts: ended ?? [0, 0, 0, 0] }];
@@ -87,85 +98,24 @@ function sumsOf({ frontend, traffic }: TotalsTables, family: Family): Frontends 
   );
 }
 
-function* addUp(table: FlowTable, add: (batch: ElementBatch) => void): Generator<undefined> {
-  for (const batch of table.batches()) {
-    add(batch);
-    yield;
-  }
-}
-
-interface Into {
-  readonly family: Family;
-  readonly frontends: Frontends;
-}
-
-/** Offsets in the keys of flows. */
-const tupleOffsets = (family: Family) =>
-  family === 'IPv4'
-    ? { destination: 4, destinationPort: 10, protocol: 12 }
-    : { destination: 16, destinationPort: 34, protocol: 36 };
-
-function addFlows(
-  { keys, values, count }: ElementBatch,
-  { keySize, valueSize }: FlowTable,
-  { family, frontends }: Into,
-): void {
-  const [key, value] = [viewOf(keys), viewOf(values)];
-  const at = tupleOffsets(family);
-  for (let index = 0; index < count; index += 1) {
-    const from = index * keySize;
-    const where = { addressAt: from + at.destination, portAt: from + at.destinationPort };
-    const sum = find(frontends, key, where, key.getUint8(from + at.protocol), family);
-    if (sum === undefined) continue;
-    sum.counts[0] += u64(value, index * valueSize + 24);
-    sum.counts[1] += u64(value, index * valueSize + 32);
-  }
-}
-
-function addNats(
-  { keys, values, count }: ElementBatch,
-  { keySize, valueSize }: FlowTable,
-  { family, frontends }: Into,
-): void {
-  const value = viewOf(values);
-  const protocolAt = tupleOffsets(family).protocol;
-  for (let index = 0; index < count; index += 1) {
-    const from = index * valueSize;
-    const where = { addressAt: from + PACKET_SIZE.nat, portAt: from + 24 };
-    const protocol = keys[index * keySize + protocolAt] ?? 0;
-    const sum = find(frontends, value, where, protocol, family);
-    if (sum === undefined) continue;
-    sum.counts[2] += u64(value, from + 8);
-    sum.counts[3] += u64(value, from + 16);
-  }
-}
-
 interface Where {
-  readonly addressAt: number;
-  readonly portAt: number;
+  /** Of the address. */
+  readonly view: DataView;
+  readonly port: number;
+  readonly protocol: number;
+  readonly family: Family;
 }
 
 /** The frontend of that address, else the one of all addresses of the node. */
-function find(
-  frontends: Frontends,
-  view: DataView,
-  where: Where,
-  protocol: number,
-  family: Family,
-): Sum | undefined {
-  return (
-    frontends.get(frontendKey(view, where, protocol, family)) ??
-    frontends.get(anyAddressKey(view.getUint16(where.portAt, true), protocol, family))
-  );
-}
+const find = (frontends: Frontends, where: Where): Sum | undefined =>
+  frontends.get(frontendKey(where)) ??
+  frontends.get(anyAddressKey(where.port, where.protocol, where.family));
 
 /** A number for IPv4, whose address, port and protocol fit into 53 bits; a text for IPv6. */
-function frontendKey(view: DataView, where: Where, protocol: number, family: Family): FrontendKey {
-  const { addressAt } = where;
-  const port = view.getUint16(where.portAt, true);
-  if (family === 'IPv4') return ipv4Key(view.getUint32(addressAt), port, protocol);
+function frontendKey({ view, port, protocol, family }: Where): FrontendKey {
+  if (family === 'IPv4') return ipv4Key(view.getUint32(0), port, protocol);
   let text = String.fromCharCode(port, protocol);
-  for (let at = 0; at < 16; at += 2) text += String.fromCharCode(view.getUint16(addressAt + at));
+  for (let at = 0; at < 16; at += 2) text += String.fromCharCode(view.getUint16(at));
   return text;
 }
 
@@ -183,7 +133,3 @@ const ipv4Key = (address: number, port: number, protocol: number): number =>
 
 const viewOf = (bytes: Uint8Array): DataView =>
   new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-
-/** Exact up to 2^53. */
-const u64 = (view: DataView, at: number): number =>
-  view.getUint32(at, true) + view.getUint32(at + 4, true) * 2 ** 32;

@@ -6,12 +6,12 @@ import { mapPin, parseMapPin } from '../versions.ts';
 import type { Known } from './changes.ts';
 import { addCounters } from './counters.ts';
 import { entriesOf, merge, putAbsent, TYPE } from './entries.ts';
-import { fillPair } from './fill.ts';
 import { oldGenerations, removeOtherGenerations } from './generations.ts';
 import { HOLD_SECONDS, holdFlows, releaseFlows } from './hold.ts';
-import { closePairs, openPairs, type Pair } from './pairs.ts';
+import { closePairs, fillPair, openPairs, type Pair } from './pairs.ts';
 import { removeFields } from './records.ts';
 import { carryStorage, type StoragePart } from './storage.ts';
+import { openTableCarry, type TableCarry, type TablePart } from './table.ts';
 
 export interface Carry {
   /** Those that got another layout or size. */
@@ -41,18 +41,26 @@ export interface CarryOptions extends Known {
   readonly isFresh: boolean;
   /** undefined: records in the storage of sockets stay behind. */
   readonly storage?: StoragePart | undefined;
+  /** undefined: connections of packets stay behind. */
+  readonly table?: TablePart | undefined;
   readonly step?: ((name: string) => void) | undefined;
 }
 
 export function carryOver(options: CarryOptions): Carry {
-  const { isFresh, storage, step = () => undefined, ...known } = options;
+  const { isFresh, storage, table, step = () => undefined, ...known } = options;
   const { bpfRoot } = known;
-  const pairs = oldGenerations(bpfRoot).flatMap((old) =>
+  const generations = oldGenerations(bpfRoot).map((old) =>
     openPairs(known, old, pinFolder(bpfRoot).maps),
   );
+  const pairs = generations.flat();
   const copied = new Map<Pair, ReadonlySet<string>>();
-  const close = (): void => closePairs(pairs.splice(0));
-  const isHeld = pairs.some(({ carrying }) => carrying === 'flows');
+  let carrier: TableCarry | undefined;
+  const close = (): void => {
+    carrier?.close();
+    carrier = undefined;
+    closePairs(pairs.splice(0));
+  };
+  const isHeld = pairs.some(({ carrying }) => carrying === 'flows' || carrying === 'table');
   let heldMs = 0;
   const hold = (): void => {
     if (!isHeld) return;
@@ -66,11 +74,13 @@ export function carryOver(options: CarryOptions): Carry {
       if (!hasEnded) return;
       for (const pair of pairs.filter(({ carrying }) => carrying === 'flows'))
         merge(pair.from, pair.to, { ...pair, onBatch: hold });
+      carrier?.round(hold);
     },
     maps: [...new Set(pairs.map(({ map }) => map))],
     async before(layer) {
       step(`carrying ${layer}`);
       const mine = pairs.filter(({ carrying }) => carrying === layer);
+      const isAny = mine.length > 0 || (layer === 'flows' && isHeld);
       const onBatch = layer === 'flows' ? hold : () => undefined;
       onBatch();
       // Programs that run now have not seen it.
@@ -81,19 +91,29 @@ export function carryOver(options: CarryOptions): Carry {
         if (isKeyedBySocket(pair)) copied.set(pair, keysOf(pair));
       }
       if (layer === 'sockets') await carryStored(pairs, storage);
+      if (layer === 'flows') {
+        carrier ??= table && (await openTableCarry(generations, table));
+        carrier?.round(hold);
+      }
       onBatch();
       step(layer === 'flows' ? 'replacing links' : 'replacing hooks');
-      return mine.length > 0;
+      return isAny;
     },
     async linked() {
       step('carrying the rest');
       await carryStored(pairs, storage);
       for (const pair of pairs) carryRest({ ...pair, onBatch: hold }, copied.get(pair));
+      carrier?.round(hold);
       releaseFlows(known);
     },
     async after() {
       step('carrying the last');
-      for (const pair of pairs) carryRest(pair, copied.get(pair));
+      for (const pair of pairs) {
+        carryRest(pair, copied.get(pair));
+        if (pair.carrying === 'counters') addCounters(pair);
+      }
+      carrier?.round(() => undefined);
+      carrier?.finish();
       close();
       step('removing old maps');
       removeOtherGenerations(bpfRoot);
@@ -128,8 +148,7 @@ function carryRest(
   pair: Pair & { onBatch?: () => void },
   copied: ReadonlySet<string> | undefined,
 ): void {
-  if (pair.carrying === 'counters') addCounters(pair);
-  else if (copied !== undefined) carrySockets(pair, copied);
+  if (copied !== undefined) carrySockets(pair, copied);
   else if (pair.carrying === 'sockets' || pair.carrying === 'flows')
     merge(pair.from, pair.to, pair);
 }

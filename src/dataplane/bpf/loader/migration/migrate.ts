@@ -13,7 +13,6 @@ import { takeBack, type Undo } from '../undo.ts';
 import { isPinnedMap, type MapVersions, mapPin, type PinnedMap, parseMapPin } from '../versions.ts';
 import { type Carry, carryOver, NOTHING_TO_CARRY } from './carry.ts';
 import { type Change, declaredMaps, fieldsOf, findChanges, type Known } from './changes.ts';
-import { fillPair } from './fill.ts';
 import {
   beginGeneration,
   oldGenerations,
@@ -21,15 +20,18 @@ import {
   removeGeneration,
   replaceGeneration,
 } from './generations.ts';
-import { closePairs, openPairs } from './pairs.ts';
+import { closePairs, fillPair, openPairs } from './pairs.ts';
 import { readChecked, writeChecked, writeFields } from './records.ts';
 import { checkRoom, type OpenChange } from './room.ts';
 import type { StoragePart } from './storage.ts';
+import type { TablePart } from './table.ts';
 
 export interface MigrationOptions {
   readonly bpfRoot: string;
   /** Those that will be loaded: their programs are loaded once with the new maps before anything changes. */
   readonly layers: readonly Layer[];
+  /** The kernel has taken the programs, with maps of other sizes. */
+  readonly isTried?: boolean | undefined;
   /** The kernel may refuse these: there are ways without them. */
   readonly optional?: readonly Layer[];
   /** Of the objects. With the same text as last time they are not opened: that takes 1.4 MiB. */
@@ -39,6 +41,8 @@ export interface MigrationOptions {
   readonly versions?: MapVersions | undefined;
   /** carry.bpf.o, and who is told which records of sockets stay behind. */
   readonly storage?: Omit<StoragePart, 'options'> | undefined;
+  /** carry_conn.bpf.o */
+  readonly table?: TablePart['object'] | undefined;
   /** Told the name of each step before it is done. */
   readonly step?: ((name: string) => void) | undefined;
 }
@@ -58,11 +62,12 @@ export async function migrateMaps(options: MigrationOptions): Promise<Carry> {
   const old = oldGenerations(bpfRoot);
   if (old.length === 0) return NOTHING_TO_CARRY;
   const isFresh = changes.length > 0 && old.length === 1;
-  const { storage, step } = options;
+  const { storage, table, step } = options;
   const loading = { folder: pinFolder(bpfRoot), sizes, versions };
   return carryOver({
     ...{ ...known, isFresh, step },
     storage: storage && { ...storage, options: loading },
+    table: table && { object: table, options: loading },
   });
 }
 
@@ -91,7 +96,7 @@ async function prepare(
     makeChanged(options, next, changes);
     fillNext(known, next, step);
     step('loading');
-    for (const layer of options.layers) await rehearse(layer, options, next);
+    for (const layer of options.isTried ? [] : options.layers) await rehearse(layer, options, next);
   } catch (error) {
     removeGeneration(next);
     throw asFairleadError(error, { layer: { name: 'maps', objects: [], hooks: [] }, bpfRoot });

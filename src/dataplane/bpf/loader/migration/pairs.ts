@@ -5,7 +5,15 @@ import { type BpfMap, openPinnedMap } from '../../../../sys/native.ts';
 import { pinsIn } from '../pins.ts';
 import { mapPin, type PinnedMap, parseMapPin } from '../versions.ts';
 import { fieldsOf, type Known } from './changes.ts';
-import type { Converts, MergeOptions } from './entries.ts';
+import {
+  type Converts,
+  type Entry,
+  empty,
+  entriesOf,
+  fill,
+  type MergeOptions,
+  TYPE,
+} from './entries.ts';
 import { converter, fieldAt } from './fields.ts';
 import { CARRYING, type Carrying } from './policy.ts';
 import { littleEndian } from './room.ts';
@@ -66,3 +74,27 @@ export const closePairs = (pairs: readonly Pair[]): void => {
     to.close();
   }
 };
+
+const IS_FILLED: readonly Pair['carrying'][] = ['agent', 'sockets', 'flows'];
+
+/** Fills a map that no program uses yet. Again, too: what is no longer there must not stay. */
+export function fillPair({ from, to, carrying, converts, seen }: Pair, onBatch?: () => void): void {
+  if (!IS_FILLED.includes(carrying)) return;
+  if (to.info.type !== TYPE.array) empty(to);
+  let entries: Iterable<Entry> = entriesOf(from, onBatch);
+  if (to.info.type === TYPE.lruHash && to.info.maxEntries < from.info.maxEntries) {
+    entries = latest(
+      [...entries],
+      to.info.maxEntries,
+      ({ value }) => seen?.(converts.value(value)) ?? 0n,
+    );
+  }
+  fill(to, entries, converts);
+}
+
+const latest = (entries: Entry[], count: number, seen: (entry: Entry) => bigint): Entry[] =>
+  entries
+    .map((entry) => ({ entry, at: seen(entry) }))
+    .sort((one, other) => (one.at < other.at ? -1 : Number(one.at > other.at)))
+    .slice(-count)
+    .map(({ entry }) => entry);

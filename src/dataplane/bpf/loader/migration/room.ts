@@ -2,6 +2,8 @@
 // Whether what is in the maps fits into smaller ones: asked before anything is touched.
 import { FairleadError } from '../../../../errors.ts';
 import type { BpfMap } from '../../../../sys/native.ts';
+import { bucketsFor } from '../../conn/sizes.ts';
+import { CONN_SLOTS } from '../../maps/conn-layout.ts';
 import { blocksFor, encodeU32, hasTable, setKindOf } from '../../maps/layout.ts';
 import { sizeFor } from '../sizes.ts';
 import type { PinnedMap } from '../versions.ts';
@@ -39,10 +41,23 @@ export function checkRoom(changes: readonly OpenChange[], opened: Opened): void 
 /** Of tables that evict, the latest entries are kept. Counters of what is gone are left behind. */
 function neededOf({ map, from, value }: OpenChange, opened: Opened): number {
   if (from.info.type === TYPE.hash || from.info.type === TYPE.lpmTrie) return countEntries(from);
+  if (map === 'fl_client4' || map === 'fl_client6') return bucketsFor(takenSlots(from));
   if (map === 'fl_frontend') return 1 + Math.max(0, ...frontendIds(opened));
   if (map === 'fl_slot_block') return usedBlocks(opened);
   if (map === 'fl_backend4' || map === 'fl_backend6') return usedBackends(from, value);
   return 0;
+}
+
+/** Of each bucket the last word is a count. */
+function takenSlots(from: BpfMap): number {
+  const memory = from.mmap();
+  const words = new Uint32Array(memory);
+  let taken = 0;
+  for (let at = 0; at < words.length; at += 1) {
+    if (words[at] !== 0 && at % (CONN_SLOTS + 1) < CONN_SLOTS) taken += 1;
+  }
+  from.munmap(memory);
+  return taken;
 }
 
 function frontendIds(opened: Opened): number[] {

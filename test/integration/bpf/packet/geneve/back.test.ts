@@ -62,7 +62,7 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
           backend: at.port(named.address, named.port),
           inner,
         });
-        expect(drive.flows('new', family)).toEqual([]);
+        expect(drive.halfOpen(family)).toEqual([]);
       }
 
       test.each([
@@ -131,12 +131,11 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
         expect(takesBack(`${request} tcp SYN ttl=63`)).toBe(
           `${client()} > ${pod(5)} tcp SYN ttl=63`,
         );
-        expect(drive.flows('new', family)[0]?.value).toMatchObject({ backendId: 1 });
-        expect(drive.nats('new', family)).toHaveLength(1);
+        expect(drive.conns(family)).toMatchObject([{ backendId: 1, isOneSided: false }]);
         expect(drive.reasons()).toMatchObject({ DIRECT_GIVEN_BACK: 1 });
         expect(drive.ingress(`${request} tcp SYN`)).toBe(`${client()} > ${pod(5)} tcp SYN`);
         expect(takesBack(`${request} tcp SYN`)).toBe(`${client()} > ${pod(5)} tcp SYN`);
-        expect(drive.flows('new', family)).toHaveLength(1);
+        expect(drive.conns(family)).toHaveLength(1);
       });
 
       test('in the middle of a connection', () => {
@@ -145,7 +144,7 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
         expect(takesBack(`${request} tcp ACK payload=3`)).toBe(
           `${client()} > ${pod(5)} tcp ACK payload=3`,
         );
-        expect(drive.flows('main', family)).toEqual([]);
+        expect(drive.confirmed(family)).toEqual([]);
       });
 
       test('a backend that is gone here, too: another one is chosen', () => {
@@ -167,8 +166,7 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
         send(`${request} tcp SYN`);
         const named = { address: at.pod(6), port: 8080 };
         expect(takesBack(`${request} tcp SYN`, named)).toBe(`action ${DROPPED}`);
-        expect(drive.flows('new', family)[0]?.value).toMatchObject({ backendId: 1 });
-        expect(drive.nats('new', family)).toEqual([]);
+        expect(drive.conns(family)).toMatchObject([{ backendId: 1, isOneSided: true }]);
         expect(drive.reasons()).toEqual({ DIRECT_GIVEN_BACK: 1, DIRECT_OUTDATED: 1 });
       });
 

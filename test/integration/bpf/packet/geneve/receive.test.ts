@@ -69,7 +69,7 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
       expect(drive.egress(`${reply} tcp ACK payload=5`)).toBe(
         `${vip()} > ${client()} tcp ACK payload=5`,
       );
-      expect(drive.flows('main', family)).toHaveLength(1);
+      expect(drive.confirmed(family)).toHaveLength(1);
       expect(drive.reasons()).toEqual({});
     });
 
@@ -125,7 +125,7 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
       drive.putFrontend({ address: at.vip, port: 80, protocol: 'TCP', rules: { host: rule } });
       expect(drive.run('fl_ingress', buildFrame(`${request} tcp SYN`)).action).toBe(7);
       expect(receive(frameOf(`${request} tcp ACK`))).toBe(`${client()} > ${pod(5)} tcp ACK`);
-      expect(drive.flows('new', family)[0]?.value).toMatchObject({ backendId: 1 });
+      expect(drive.conns(family)).toMatchObject([{ backendId: 1 }]);
     });
 
     test('the MSS of a SYN-ACK, of no other packet, and of no other flow', () => {
@@ -218,12 +218,12 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
         Object.keys(reasons).length === 0 || name.startsWith('truncated') ? 'left' : 'dropped';
       expect(receive(frame)).toBe(expected);
       expect(drive.reasons()).toEqual(reasons);
-      expect(drive.flows('new', family)).toEqual([]);
+      expect(drive.halfOpen(family)).toEqual([]);
     });
 
     test('one in another is for no Service: it goes back, and no further', () => {
       expect(receive(frameOf(frameOf(plain)))).toBe(family === outer ? 'action 7' : 'dropped');
-      expect(drive.flows('new', family)).toEqual([]);
+      expect(drive.halfOpen(family)).toEqual([]);
     });
 
     test.each([
@@ -288,7 +288,7 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
         expect(receive(frameOf(plain))).toBe(SENT);
         expect(receive(frameOf(`${request} tcp ACK payload=9`))).toBe(SENT);
         expect(drive.reasons()).toEqual({ GENEVE_NOT_A_FRONTEND: 2 });
-        expect(drive.flows('new', family)).toEqual([]);
+        expect(drive.halfOpen(family)).toEqual([]);
       });
 
       test('a client outside of the source ranges', () => {
@@ -307,10 +307,7 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
           receive(frameOf(`${request} ${protocol === 'TCP' ? 'tcp SYN' : word}`));
           serve({ protocol, rule: { masquerade: true } });
           expect(receive(frameOf(`${request} ${word}`))).toBe(`${client()} > ${pod(5)} ${word}`);
-          drive.edit(family === 'IPv4' ? 'fl_new_flow4' : 'fl_new_flow6', (flow) =>
-            flow.fill(0, 16, 20),
-          );
-          drive.edit(family === 'IPv4' ? 'fl_new_nat4' : 'fl_new_nat6', (nat) => nat.fill(0, 4, 8));
+          drive.age(3600, family);
           const first = protocol === 'TCP' ? plain : `${request} ${word}`;
           expect(receive(frameOf(first))).toBe('dropped');
           expect(receive(frameOf(first))).toBe(SENT);

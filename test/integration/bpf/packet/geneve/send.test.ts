@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Direct return at the node that chooses the backend: requests leave in Geneve, as they came.
+
 import { beforeEach, describe, expect, test } from 'vitest';
 import { livingFlows } from '../../../../../src/dataplane/bpf/flows/sweep/recount.ts';
+import { phaseOf } from '../../../../../src/dataplane/bpf/maps/conn-layout.ts';
 import {
   decodePeer,
   encodeNodeAddress,
 } from '../../../../../src/dataplane/bpf/maps/direct-layout.ts';
 import { kernelTables } from '../../../../../src/dataplane/bpf/maps/kernel.ts';
 import { FAMILIES } from '../../../../../src/model/types.ts';
+import { editConns } from '../../../../support/dataplane/conn-text.ts';
 import { buildFrame, withDf } from '../../../../support/packets/build.ts';
 import { describeFrame } from '../../../../support/packets/describe.ts';
 import { readWrapped } from '../../../../support/packets/geneve.ts';
@@ -27,8 +30,6 @@ const { setMtu } = withRoutes(drive);
 const tables = kernelTables((name) => drive.object.map(name));
 const REDIRECTED = 7;
 const LEFT = 0xffff_ffff;
-/** In struct flow. */
-const FLOW_FLAGS = 47;
 
 describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, outer] as const)))(
   '%s between nodes of %s',
@@ -68,19 +69,14 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
       expect(sent.sourcePort).toBeGreaterThanOrEqual(0xc000);
     });
 
-    test('its flow has one leg here, moves by the client, and ends with it', () => {
+    test('its connection is one-sided here, moves by the client, and ends with it', () => {
       send(`${request} tcp SYN`);
-      expect(drive.flows('new', family)).toHaveLength(1);
-      expect(drive.nats('new', family)).toEqual([]);
+      expect(drive.conns(family)).toMatchObject([{ isOneSided: true, reply: undefined }]);
       const sent = send(`${request} tcp ACK payload=9`);
       expect(sent.inner).toBe(`${request} tcp ACK payload=9 ttl=63`);
-      expect(drive.flows('new', family)).toEqual([]);
-      expect(drive.flows('main', family)[0]?.value).toMatchObject({
-        packets: 2,
-        state: 'established',
-      });
+      expect(drive.halfOpen(family)).toMatchObject([{ packets: 2, state: 'established' }]);
       send(`${request} tcp FIN ACK`);
-      expect(drive.flows('main', family)[0]?.value).toMatchObject({ state: 'half-closed' });
+      expect(drive.phases(family)).toEqual(['half-closed']);
       expect(drive.reasons()).toEqual({});
     });
 
@@ -94,11 +90,7 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
       expect(living()).toBe(1);
       removePeer(drive, peer);
       drive.run('fl_ingress', buildFrame(`${request} tcp ACK`));
-      expect([living(), drive.flows('new', family), drive.flows('main', family)]).toEqual([
-        0,
-        [],
-        [],
-      ]);
+      expect([living(), drive.conns(family)]).toEqual([0, []]);
     });
 
     test('a client with an address of the node of the backend is masqueraded', () => {
@@ -109,7 +101,7 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
           buildFrame(`${peerAsClient} > ${vip()} tcp SYN`),
         );
         expect(action).not.toBe(REDIRECTED);
-        expect(drive.nats('new', family)).toHaveLength(1);
+        expect(drive.conns(family).filter(({ isOneSided }) => !isOneSided)).toHaveLength(1);
       }
       expect(send(`${request} tcp SYN`).action).toBe(REDIRECTED);
     });
@@ -121,8 +113,7 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
         `${request} udp payload=3 nosum ttl=63`,
       );
       // Later than in the first second it is established.
-      const flows = [...drive.flows('new', family), ...drive.flows('main', family)];
-      expect(flows).toHaveLength(1);
+      expect(drive.conns(family)).toHaveLength(1);
     });
 
     test('fragments follow the first one', () => {
@@ -211,7 +202,10 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
 
       const innerPort = overhead + (family === 'IPv4' ? 20 : 40);
       const flipped = (at: number) => sent.map((byte, place) => (place === at ? byte ^ 1 : byte));
-      const goesBySnat = (value: Uint8Array): void => value.set([0], FLOW_FLAGS);
+      /** Byte 1 of a record has its flags. */
+      const goesBySnat = (words: Uint32Array): void => {
+        words[0] = (words[0] ?? 0) & ~0xff00;
+      };
       test.each([
         ['comes from another port', () => flipped(outerSize + 1)],
         ['is for another port', () => flipped(outerSize + 3)],
@@ -221,7 +215,7 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
         [
           'is of a flow that does not go directly',
           () => {
-            drive.edit(family === 'IPv4' ? 'fl_new_flow4' : 'fl_new_flow6', goesBySnat);
+            editConns(drive.object, family, goesBySnat);
             return sent;
           },
         ],
@@ -258,8 +252,6 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
     });
 
     describe('a SYN of a connection in which the client has sent a FIN', () => {
-      const flow = family === 'IPv4' ? 'fl_new_flow4' : 'fl_new_flow6';
-      const main = family === 'IPv4' ? 'fl_flow4' : 'fl_flow6';
       const backends = [{}, {}, {}, {}];
       /** The backend. */
       function halfClose(port: number): string {
@@ -284,7 +276,10 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
         }
         const backend = halfClose(42_000);
         const stateOf = () =>
-          drive.flows('main', family).find(({ key }) => key.source.port === 42_000)?.value.state;
+          drive
+            .conns(family)
+            .filter(({ client: { port } }) => port === 42_000)
+            .map(({ state }) => phaseOf(state))[0];
         expect(backendsOf(42_000, 'SYN seq=3000000000')).toBe(backend);
         expect(stateOf()).toBe('half-closed');
         expect(backendsOf(42_000, 'ACK seq=3000000001 ack=9')).toBe(backend);
@@ -299,9 +294,7 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
         [
           'two minutes later',
           () => {
-            const seen = Math.trunc(Number(process.hrtime.bigint() / 1_000_000_000n)) - 125;
-            for (const map of [flow, main])
-              drive.edit(map, (value) => new DataView(value.buffer).setUint32(16, seen, true));
+            drive.age(125, family);
           },
         ],
         [
@@ -401,7 +394,7 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
       const { backend } = send(`${request} udp payload=3`);
       const big = `${request} udp payload=1470`;
       expect(drive.ingress(big)).toBe(`${client()} > ${backend} udp payload=1470`);
-      expect(drive.nats('new', family)).toHaveLength(1);
+      expect(drive.conns(family).filter(({ isOneSided }) => !isOneSided)).toHaveLength(1);
       expect(drive.ingress(`${request} udp payload=3`)).toContain(`> ${backend} udp`);
       const { frame } = drive.run('fl_ingress', withDf(buildFrame(big)));
       expect(describeFrame(frame)).toContain(`> ${backend} udp`);

@@ -56,15 +56,15 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
       drive.through(`${client()} > ${vip()} tcp ACK`);
       // A RST of the flow cannot be told from the client's, as by conntrack without its window; but only of this flow.
       drive.through(`${client(40_001)} > ${vip()} tcp RST`);
-      expect(drive.flows('main', family)).toMatchObject([{ value: { state: 'established' } }]);
+      expect(drive.phases(family)).toEqual(['established']);
     });
 
     test('of an address that belongs to nobody makes a flow that ends by itself', () => {
       publish(drive, family, { protocol: 'UDP' });
       const nobody = family === 'IPv4' ? '203.0.113.77' : '2001:db8:dead::1';
       expect(drive.ingress(`${at.port(nobody, 9)} > ${vip()} udp payload=1`)).toContain(pod(5));
-      expect(drive.flows('main', family)).toEqual([]);
-      expect(drive.flows('new', family)).toHaveLength(1);
+      expect(drive.confirmed(family)).toEqual([]);
+      expect(drive.halfOpen(family)).toHaveLength(1);
     });
   });
 
@@ -77,7 +77,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
           expect(drive.ingress(`${source} > ${vip()} ${word}`)).toMatch(/^sent back: .* tcp RST/);
         }
         expect(drive.reasons()).toEqual({ UNKNOWN_CONNECTION: 3 });
-        expect(drive.flows('new', family)).toEqual([]);
+        expect(drive.halfOpen(family)).toEqual([]);
       },
     );
 
@@ -87,7 +87,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
         publish(drive, family);
         const line = `${pod(5)} > ${node(40_000)} ${word}`;
         expect(drive.through(line)).toBe(line);
-        expect(drive.flows('new', family)).toEqual([]);
+        expect(drive.halfOpen(family)).toEqual([]);
       },
     );
 
@@ -102,7 +102,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
       ]) {
         expect(drive.through(line)).toBe(line);
       }
-      expect(drive.nats('new', family)).toMatchObject([{ value: { hasReplied: false } }]);
+      expect(drive.conns(family)).toMatchObject([{ state: 'new' }]);
     });
   });
 
@@ -117,7 +117,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
       // Only addresses, and IPv4's checksum of them.
       const header = 14 + (family === 'IPv4' ? 20 : 48);
       expect(frame.subarray(header)).toEqual(over.subarray(header));
-      expect(drive.flows('new', family)).toHaveLength(1);
+      expect(drive.halfOpen(family)).toHaveLength(1);
     });
 
     test.each(
@@ -128,7 +128,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
       expect(drive.run('fl_ingress', sent)).toEqual({ action: LEFT, frame: sent });
       const [reason] = Object.keys(drive.reasons());
       expect(['TRUNCATED_HEADER', 'BAD_HEADER']).toContain(reason);
-      expect(drive.flows('new', family)).toEqual([]);
+      expect(drive.halfOpen(family)).toEqual([]);
     });
   });
 
@@ -184,7 +184,7 @@ describe('IPv6 with v4-mapped addresses on the wire', () => {
     publish(drive, 'IPv6');
     const sent = buildFrame(`${mapped(from, 41_000)} > ${names('IPv6').vip()} tcp SYN`);
     expect(drive.run('fl_ingress', sent)).toEqual({ action: LEFT, frame: sent });
-    expect(drive.flows('new', 'IPv6')).toEqual([]);
+    expect(drive.conns('IPv6')).toEqual([]);
   });
 
   test('as destination it is none of the addresses that answer', () => {
@@ -218,5 +218,5 @@ test('what is behind an authentication header is left: its sum covers the addres
   for (const headers of ['auth', 'hop,auth', 'auth,dst']) {
     expect(drive.ingress(`${sent} ext=${headers}`)).toBe(`${sent} ext=${headers}`);
   }
-  expect(drive.flows('new', 'IPv6')).toHaveLength(1);
+  expect(drive.conns('IPv6')).toHaveLength(1);
 });

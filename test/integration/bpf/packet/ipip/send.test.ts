@@ -47,18 +47,13 @@ describe.each(WAYS)('%s', (family, overhead, protocol) => {
     });
   });
 
-  test('its flow has one leg here, moves by the client, and ends with it', () => {
+  test('its connection is one-sided here, moves by the client, and ends with it', () => {
     send(`${request} tcp SYN`);
-    expect(drive.flows('new', family)).toHaveLength(1);
-    expect(drive.nats('new', family)).toEqual([]);
+    expect(drive.conns(family)).toMatchObject([{ isOneSided: true, reply: undefined }]);
     expect(send(`${request} tcp ACK payload=9`).inner).toBe(`${request} tcp ACK payload=9 ttl=63`);
-    expect(drive.flows('new', family)).toEqual([]);
-    expect(drive.flows('main', family)[0]?.value).toMatchObject({
-      packets: 2,
-      state: 'established',
-    });
+    expect(drive.halfOpen(family)).toMatchObject([{ packets: 2, state: 'established' }]);
     send(`${request} tcp FIN ACK`);
-    expect(drive.flows('main', family)[0]?.value).toMatchObject({ state: 'half-closed' });
+    expect(drive.phases(family)).toEqual(['half-closed']);
     expect(drive.reasons()).toEqual({});
   });
 
@@ -206,7 +201,7 @@ describe.each(WAYS)('%s', (family, overhead, protocol) => {
     send(`${request} udp payload=3`);
     const big = `${request} udp payload=1470`;
     expect(drive.ingress(big)).toBe(`${client()} > ${atServer} udp payload=1470`);
-    expect(drive.nats('new', family)).toHaveLength(1);
+    expect(drive.conns(family)).toMatchObject([{ isOneSided: false }]);
     expect(drive.reasons()).toEqual({});
     serve({ protocol: 'UDP' });
   });

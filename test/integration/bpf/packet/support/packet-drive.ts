@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A separate copy of the packet programs and their maps: packets in and out as text.
 
+import { connRodata, connSizes } from '../../../../../src/dataplane/bpf/conn/sizes.ts';
+import { phaseOf, TICKS_PER_SECOND } from '../../../../../src/dataplane/bpf/maps/conn-layout.ts';
 import { readReasons } from '../../../../../src/dataplane/bpf/maps/counters.ts';
 import { arrayTable } from '../../../../../src/dataplane/bpf/maps/kernel.ts';
 import {
@@ -22,15 +24,11 @@ import type { Family } from '../../../../../src/model/types.ts';
 import { kernelStructs } from '../../../../../src/sys/btf/structs.ts';
 import type { BpfProgram } from '../../../../../src/sys/native.ts';
 import {
-  type FlowText,
-  flowText,
-  type NatText,
-  natText,
-  type SnatText,
-  snatText,
-  type TupleText,
-  tupleText,
-} from '../../../../support/dataplane/leg-text.ts';
+  type ConnText,
+  connsOf,
+  editConns,
+  endConns,
+} from '../../../../support/dataplane/conn-text.ts';
 import { buildFrame, buildNetworkPacket } from '../../../../support/packets/build.ts';
 import { describeFrame, describeNetworkPacket } from '../../../../support/packets/describe.ts';
 import { Drive, familyOf, PLAIN_RULE, packetObject } from '../../support/drive.ts';
@@ -64,8 +62,8 @@ export const SETTINGS: PacketSettings = {
 export const XDP_FIRST = process.env['FAIRLEAD_XDP_FIRST'];
 
 export interface LoadSettings {
-  /** Half-open connections that may be in the main tables; none unless told, so that tests see them move. */
-  readonly mainCredit?: number;
+  /** Of the table of connections. */
+  readonly buckets?: number;
   readonly canReadKernel?: boolean;
   /** Those for devices without Ethernet headers, too: they are the others once more, and take as long to verify. */
   readonly withoutMac?: boolean;
@@ -76,8 +74,8 @@ const WITHOUT_MAC = ['fl_ingress_l3', 'fl_egress_l3'];
 /** Frontend id that no other frontend of a test has. */
 const WILDCARD = 4000;
 
-export type Leg = 'flow' | 'nat' | 'snat';
-export type Tier = 'main' | 'new';
+/** Buckets of the table of connections, of each family. */
+const BUCKETS = 2048;
 
 type DeviceFlags = Partial<
   Pick<DeviceValue, 'isPod' | 'leadsToPod' | 'dropsOthers' | 'isUplink' | 'isTunnel'>
@@ -95,16 +93,17 @@ export class PacketDrive extends Drive {
   constructor(
     settings: Partial<PacketSettings> = {},
     sizes: Readonly<Record<string, number>> = {},
-    { mainCredit = 0, canReadKernel = true, withoutMac = false }: LoadSettings = {},
+    { buckets = BUCKETS, canReadKernel = true, withoutMac = false }: LoadSettings = {},
   ) {
-    super(sizes, packetObject, {
+    const all = { ...connSizes(buckets), ...sizes };
+    super(all, packetObject, {
       rodata: {
-        main_credit: encodeU32(mainCredit),
+        ...connRodata(all),
         ip_summed_at: encodeU32(canReadKernel ? kernelStructs().ipSummedAt : 0),
       },
       leftOut: withoutMac ? [] : WITHOUT_MAC,
     });
-    this.#xdp = XDP_FIRST === undefined ? undefined : new XdpDrive(this.object, mainCredit);
+    this.#xdp = XDP_FIRST === undefined ? undefined : new XdpDrive(this.object);
     this.putSettings(settings);
   }
 
@@ -223,35 +222,35 @@ export class PacketDrive extends Drive {
     return inside.includes('dropped') || inside.startsWith('sent') ? inside : this.egress(inside);
   };
 
-  private entries<T>(
-    { leg, tier, family }: { leg: Leg; tier: Tier; family: Family },
-    decode: (bytes: Uint8Array, family: Family) => T,
-  ): readonly { readonly key: TupleText; readonly value: T }[] {
-    const prefix = tier === 'main' ? 'fl' : 'fl_new';
-    const map = this.object.map(`${prefix}_${leg}${family === 'IPv4' ? 4 : 6}`);
-    const { keySize, valueSize } = map.info;
-    const { keys, values, count } = map.readAll();
-    return Array.from({ length: count }, (_, i) => ({
-      key: tupleText(keys.subarray(i * keySize, (i + 1) * keySize), family),
-      value: decode(values.subarray(i * valueSize, (i + 1) * valueSize), family),
-    }));
+  /** Connections, in the order of the table. */
+  conns = (family: Family = 'IPv4'): readonly ConnText[] => connsOf(this.object, family);
+  confirmed = (family: Family = 'IPv4'): readonly ConnText[] =>
+    this.conns(family).filter(({ isHalfOpen }) => !isHalfOpen);
+  halfOpen = (family: Family = 'IPv4'): readonly ConnText[] =>
+    this.conns(family).filter(({ isHalfOpen }) => isHalfOpen);
+
+  /** What people are told of their states, sorted. */
+  phases = (family: Family = 'IPv4'): readonly string[] =>
+    this.conns(family)
+      .map(({ state }) => phaseOf(state))
+      .toSorted();
+
+  /** Nothing has been sent for so much longer. */
+  age(seconds: number, family: Family = 'IPv4', isMeant: (conn: ConnText) => boolean = () => true) {
+    const meant = new Set(
+      this.conns(family)
+        .filter(isMeant)
+        .map(({ index }) => index),
+    );
+    editConns(this.object, family, (words, { index }) => {
+      if (meant.has(index)) words[4] = (words[4] ?? 0) - seconds * TICKS_PER_SECOND;
+    });
   }
 
-  flows = (tier: Tier, family: Family = 'IPv4'): readonly { key: TupleText; value: FlowText }[] =>
-    this.entries({ leg: 'flow', tier, family }, flowText);
-  nats = (tier: Tier, family: Family = 'IPv4'): readonly { key: TupleText; value: NatText }[] =>
-    this.entries({ leg: 'nat', tier, family }, natText);
-  snats = (tier: Tier, family: Family = 'IPv4'): readonly { key: TupleText; value: SnatText }[] =>
-    this.entries({ leg: 'snat', tier, family }, snatText);
+  clearMarks = (): void => void new Uint8Array(this.object.map('fl_mark').mmap()).fill(0);
 
-  /** Deletes all entries of one table, as eviction does. */
-  clear(leg: Leg, tier: Tier, family: Family = 'IPv4'): void {
-    const prefix = tier === 'main' ? 'fl' : 'fl_new';
-    const map = this.object.map(`${prefix}_${leg}${family === 'IPv4' ? 4 : 6}`);
-    const { keys, count } = map.readAll();
-    const { keySize } = map.info;
-    for (let i = 0; i < count; i++) map.delete(keys.slice(i * keySize, (i + 1) * keySize));
-  }
+  /** Takes all connections out of the table, as eviction does. */
+  forgetConns = (family: Family = 'IPv4'): void => endConns(this.object, family);
 
   /** Changes the bytes of every value of a table. */
   edit(map: string, change: (value: Uint8Array) => void): void {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sweep of bpf/packet/sweep.bpf.c on the maps of a drive.
 import { readFileSync } from 'node:fs';
+import { connRodata } from '../../../../../src/dataplane/bpf/conn/sizes.ts';
 import { createSweep, type Sweep } from '../../../../../src/dataplane/bpf/flows/sweep/sweep.ts';
 import { encodeU32 } from '../../../../../src/dataplane/bpf/maps/layout.ts';
-import { reasonOf } from '../../../../../src/errors.ts';
+import type { Family } from '../../../../../src/model/types.ts';
 import {
   type BpfMap,
   type BpfObject,
@@ -12,19 +13,6 @@ import {
 } from '../../../../../src/sys/native.ts';
 import { type Drive, sweepObject } from '../../support/drive.ts';
 import { emptierOf } from '../../support/emptied.ts';
-
-/** Kernels before 5.14 refuse the program: there the agent deletes what has expired. Another test counts on newer ones to load it. */
-export function refusal(): string | undefined {
-  const program = openObject(readFileSync(sweepObject), { name: 'sweep' });
-  try {
-    program.load();
-    return undefined;
-  } catch (error) {
-    return `the kernel refuses the sweep: ${reasonOf(error).split('\n', 1)[0]}`;
-  } finally {
-    program.close();
-  }
-}
 
 interface Loaded {
   readonly object: BpfObject;
@@ -37,22 +25,27 @@ interface Loaded {
 
 const loaded = new Map<Drive, Loaded>();
 
-/**
- * Loaded once for a drive, with nothing in its own maps. Call it at the top of a test or of a beforeEach.
- * @param capacity of a table
- */
-export function kernelSweep(drive: Drive, capacity?: (map: string) => number): Sweep {
+/** Loaded once for a drive, with nothing in its own maps. Call it at the top of a test or of a beforeEach. */
+export function kernelSweep(drive: Drive): Sweep {
   const { object, program, swept, empty } = loaded.get(drive) ?? load(drive);
   for (const one of empty) one();
   return createSweep({
-    run: (contextIn) => program.testRun({ contextIn }).retval,
+    run: (dataIn) => program.testRun({ dataIn }).retval,
     swept: () => swept.get(encodeU32(0)) ?? new Uint8Array(),
-    capacity: capacity ?? ((map) => object.map(map).info.maxEntries),
+    buckets: (family) => bucketsOf(object, family),
   });
 }
 
+const bucketsOf = (object: BpfObject, family: Family): number =>
+  object.map(family === 'IPv4' ? 'fl_client4' : 'fl_client6').info.maxEntries;
+
 function load(drive: Drive): Loaded {
   const object = openObject(readFileSync(sweepObject), { name: 'sweep' });
+  const sizes = {
+    fl_client4: bucketsOf(drive.object, 'IPv4'),
+    fl_client6: bucketsOf(drive.object, 'IPv6'),
+  };
+  for (const [name, value] of Object.entries(connRodata(sizes))) object.setRodata(name, value);
   const shared = new Set(drive.object.maps);
   const maps = object.maps.filter((name) => !name.includes('.'));
   for (const name of maps.filter((of) => shared.has(of))) {

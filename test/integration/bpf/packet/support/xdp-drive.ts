@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program at XDP over the maps of a PacketDrive.
 import { readFileSync } from 'node:fs';
+import { connRodata } from '../../../../../src/dataplane/bpf/conn/sizes.ts';
 import { encodeU32 } from '../../../../../src/dataplane/bpf/maps/layout.ts';
 import { encodeDevice } from '../../../../../src/dataplane/bpf/maps/packet-layout.ts';
 import { encodeXdpEnd, type XdpLink } from '../../../../../src/dataplane/bpf/xdp/links.ts';
@@ -37,10 +38,12 @@ export class XdpDrive {
   readonly #program: BpfProgram;
   readonly #shared: BpfObject;
 
-  constructor(shared: BpfObject, mainCredit = 0) {
+  constructor(shared: BpfObject) {
     this.#shared = shared;
     this.#object = openObject(readFileSync(xdpObject), { name: 'xdp' });
-    this.#object.setRodata('main_credit', encodeU32(mainCredit));
+    const buckets = (digit: 4 | 6): number => shared.map(`fl_client${digit}`).info.maxEntries;
+    const rodata = connRodata({ fl_client4: buckets(4), fl_client6: buckets(6) });
+    for (const [name, value] of Object.entries(rodata)) this.#object.setRodata(name, value);
     for (const name of this.#object.maps) {
       if (name.includes('.') || OWN.includes(name)) continue;
       const map = shared.map(name);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program at XDP alone: what comes in, what is sent and by which device, and what is left as it came, and why.
+
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { FAMILIES } from '../../../../../src/model/types.ts';
+import { editConns } from '../../../../support/dataplane/conn-text.ts';
 import { buildFrame } from '../../../../support/packets/build.ts';
 import { describeFrame } from '../../../../support/packets/describe.ts';
 import { sharedDrive } from '../support/shared-drive.ts';
@@ -87,11 +89,11 @@ describe.each(FAMILIES)('%s', (family) => {
       const line = `${client()} > ${vip()} ${first}`;
       expect(play(line)).toBe('left');
       expect(drive.reasons(true)).toEqual({ [reason]: 1 });
-      expect(drive.flows('new', family)).toEqual([]);
+      expect(drive.halfOpen(family)).toEqual([]);
       // And so is one whose flow began at tc.
       drive.ingress(line);
       expect(play(line)).toBe('left');
-      expect(drive.flows('new', family)).toMatchObject([{ value: { packets: 1 } }]);
+      expect(drive.halfOpen(family)).toMatchObject([{ packets: 1 }]);
     });
 
     test('too big for the way on it is left, which tells the sender', () => {
@@ -216,9 +218,9 @@ describe.each(FAMILIES)('%s', (family) => {
     expect(play(`${client()} > ${vip()} tcp SYN`)).toBe('left');
     serve(5);
     expect(play(`${client()} > ${vip()} tcp SYN`)).toContain(toNeighbour);
-    // enum direct_return of struct flow_flags: bit 4.
-    drive.edit(family === 'IPv4' ? 'fl_new_flow4' : 'fl_new_flow6', (value) => {
-      value[47] = (value[47] ?? 0) | 16;
+    // direct_return of struct conn_flags.
+    editConns(drive.object, family, (words) => {
+      words[0] = (words[0] ?? 0) | (2 << 8);
     });
     expect(play(`${client()} > ${vip()} tcp ACK`)).toBe('left');
   });
@@ -256,12 +258,9 @@ describe.each(FAMILIES)('%s', (family) => {
     ]) {
       expect(play(line), line).toContain('ttl=63');
     }
-    expect(drive.flows('main', family)).toHaveLength(1);
+    expect(drive.confirmed(family)).toHaveLength(1);
     expect(play(`${client()} > ${vip()} tcp SYN seq=9`)).toContain(toNeighbour);
-    expect([drive.flows('main', family), drive.flows('new', family)]).toMatchObject([
-      [],
-      [{ value: { packets: 1 } }],
-    ]);
+    expect([drive.confirmed(family), drive.halfOpen(family)]).toMatchObject([[], [{ packets: 1 }]]);
   });
 
   test('of established flows that were not seen this second one of 16 is left, so that the kernel asks its neighbours', () => {
@@ -275,14 +274,11 @@ describe.each(FAMILIES)('%s', (family) => {
       drive.egress(`${pod(5)} > ${client(port)} tcp SYN ACK`);
       drive.ingress(`${client(port)} > ${vip()} tcp ACK`);
     });
-    expect(drive.flows('main', family)).toHaveLength(flows);
+    expect(drive.confirmed(family)).toHaveLength(flows);
     let before: Readonly<Record<string, number>> = {};
     const inOneSecond = (): boolean => {
       before = drive.reasons(true);
-      drive.edit(family === 'IPv4' ? 'fl_flow4' : 'fl_flow6', (value) => {
-        const view = new DataView(value.buffer, value.byteOffset);
-        view.setUint32(16, view.getUint32(16, true) - 5, true);
-      });
+      drive.age(5, family);
       const begun = kernelSeconds();
       each((port) => play(`${client(port)} > ${vip()} tcp ACK`));
       return kernelSeconds() === begun;

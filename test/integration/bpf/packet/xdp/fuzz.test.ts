@@ -159,9 +159,8 @@ test(`${PACKETS} packets leave as they do without XDP (seed ${SEED})`, {
   );
   expect(counts.sent).toBeGreaterThan(PACKETS / 10);
   for (const family of FAMILIES) {
-    const legs = [...withXdp.flows('new', family), ...withXdp.flows('main', family)];
-    for (const { key, value } of legs) {
-      expect(value.backend.address, JSON.stringify(key)).toBe(PLACES[family].pod(5));
+    for (const { backend, client } of withXdp.conns(family)) {
+      expect(backend.address, JSON.stringify(client)).toBe(PLACES[family].pod(5));
     }
     // Here the two hooks have devices of their own: answers to what came by XDP go back to that.
     const { ANSWER_SENT_BACK: _, ...reasons } = withXdp.reasons();

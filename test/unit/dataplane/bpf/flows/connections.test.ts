@@ -1,31 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections from flow tables in memory: names, states of backends, orphans, sockets, and dropping what is stale.
+// Connections from tables in memory: names, states of backends, sockets, and dropping what is stale.
 import { beforeEach, describe, expect, test } from 'vitest';
-import { readTraffic } from '../../../../../src/dataplane/bpf/flows/traffic/ended.ts';
-import type { Connection, Leg } from '../../../../../src/dataplane/connections.ts';
+import type { Connection } from '../../../../../src/dataplane/connections.ts';
+import { type ConnFacts, UDP } from '../../../../support/dataplane/conn-bytes.ts';
 import {
-  legsOf,
-  putFlow,
-  RETURNS_DIRECTLY,
-  UDP,
-} from '../../../../support/dataplane/flow-bytes.ts';
-import {
-  createFlowNode,
+  type ConnNode,
+  createConnNode,
   DNS,
-  type FlowNode,
   putSocket,
   WEB,
   WEB6,
-} from '../../../../support/dataplane/flow-node.ts';
+} from '../../../../support/dataplane/conn-node.ts';
 
-let node: FlowNode;
+let node: ConnNode;
 beforeEach(() => {
-  node = createFlowNode();
+  node = createConnNode();
 });
 
 const CLIENT = '203.0.113.9:41234';
 const BACKEND = '10.1.1.5:8080';
-const flow = (facts: Partial<Parameters<typeof putFlow>[1]> = {}) => ({
+const flow = (facts: Partial<ConnFacts> = {}) => ({
   ...{ client: CLIENT, frontend: WEB, backend: BACKEND, ids: node.idsOf(BACKEND) },
   ...facts,
 });
@@ -38,24 +32,19 @@ const only = (): Connection => {
 const serviceOf = ({ port }: Connection): string | undefined =>
   port && `${port.name}:${port.portName}`;
 
-test('a direct return has its flow entry alone, and no answers', () => {
-  putFlow(node.flows, flow({ flowFlags: RETURNS_DIRECTLY, toBackend: [5, 274] }), undefined, [
-    'flow',
-  ]);
+test('a direct return has no answers', () => {
+  node.conns.put(flow({ returnsDirectly: true, toBackend: [5, 274] }));
   const view = only().read();
-  expect(view).toMatchObject({ state: 'established', returnsDirectly: true, legs: ['flow'] });
+  expect(view).toMatchObject({ state: 'established', returnsDirectly: true });
   expect(view?.snat).toBeUndefined();
   expect(view?.toClient).toBeUndefined();
 });
 
-test('a masqueraded flow with all its entries', () => {
-  putFlow(
-    node.flows,
+test('a masqueraded connection', () => {
+  node.conns.put(
     flow({
       snat: '10.1.0.1:41234',
-      bornSeconds: 100,
-      seenSeconds: 160,
-      toBackend: [12, 1500],
+      ...{ bornSeconds: 100, seenSeconds: 160, toBackend: [12, 1500] },
       toClient: [2 ** 33, 2 ** 42],
     }),
   );
@@ -65,44 +54,61 @@ test('a masqueraded flow with all its entries', () => {
     ...{ backend: BACKEND, backendState: 'active' },
   });
   expect(serviceOf(connection)).toBe('web:http');
-  expect(connection.read()).toEqual({
-    ...{ state: 'established', snat: '10.1.0.1:41234', legs: ['flow', 'nat', 'snat'] },
-    ...{ bornSeconds: 100, seenSeconds: 160 },
+  expect(connection.read()).toMatchObject({
+    ...{ state: 'established', snat: '10.1.0.1:41234' },
     toBackend: { packets: 12, bytes: 1500 },
     toClient: { packets: 2 ** 33, bytes: 2 ** 42 },
   });
+  expect(connection.read()?.bornSeconds).toBeCloseTo(100, 1);
+  expect(connection.read()?.seenSeconds).toBeCloseTo(160, 1);
 });
 
-test.each<[string, Parameters<typeof flow>[0], string | undefined, readonly Leg[]]>([
-  ['not masqueraded', {}, undefined, ['flow', 'nat']],
-  ['another port of the client', { clientPort: 50_000 }, '203.0.113.9:50000', ['flow', 'nat']],
-])('%s', (_, facts, snat, legs) => {
-  putFlow(node.flows, flow(facts), 'halfOpen');
-  expect(only().read()).toMatchObject({ snat, legs });
+test.each<[string, Partial<ConnFacts>, string | undefined]>([
+  ['not masqueraded', {}, undefined],
+  ['another port of the client', { middlePort: 50_000 }, '203.0.113.9:50000'],
+  ['masqueraded, no packet has left', { isMasqueraded: true }, undefined],
+])('%s', (_, facts, snat) => {
+  node.conns.put(flow({ ...facts, isHalfOpen: true }));
+  expect(only().read()).toMatchObject({ snat });
 });
 
-test('a flow without its nat entry is listed, without what only that has', () => {
-  putFlow(node.flows, flow({ toBackend: [3, 180], state: 'new' }), 'halfOpen', ['flow']);
-  const view = only().read();
-  expect(view).toMatchObject({ state: 'new', legs: ['flow'], toBackend: { packets: 3 } });
-  expect(view?.toClient).toBeUndefined();
+test.each([
+  ['new', 'new'],
+  ['answered', 'new'],
+  ['answered-twice', 'new'],
+  ['established', 'established'],
+  ['fin-client', 'half-closed'],
+  ['fin-backend', 'half-closed'],
+  ['reopened', 'half-closed'],
+  ['shutdown', 'half-closed'],
+  ['time-wait', 'closed'],
+  ['closed-by-backend', 'closed'],
+] as const)('%s is shown as %s', (state, shown) => {
+  node.conns.put(flow({ state }));
+  expect(only().read()?.state).toBe(shown);
+});
+
+test('one that has ended meanwhile, and another one in its place, are not it', () => {
+  node.conns.put(flow({ bornSeconds: 5 }));
+  const connection = only();
+  node.conns.put(flow({ bornSeconds: 9 }));
+  expect(connection.read()).toBeUndefined();
+  node.conns.clear();
+  expect(connection.read()).toBeUndefined();
 });
 
 test('families, protocols and both tables', () => {
   const backend6 = '[fd00:10::5]:8080';
-  putFlow(node.flows, flow());
-  putFlow(
-    node.flows,
+  node.conns.put(flow());
+  node.conns.put(
     flow({
       client: '[2001:db8::9]:999',
       frontend: WEB6,
       backend: backend6,
       ids: node.idsOf(backend6),
     }),
-    'halfOpen',
   );
-  putFlow(
-    node.flows,
+  node.conns.put(
     flow({
       protocol: UDP,
       frontend: DNS,
@@ -119,60 +125,34 @@ test('families, protocols and both tables', () => {
 
 describe('backends', () => {
   test('gone: the Service that has the frontend is still named', () => {
-    putFlow(node.flows, flow());
+    node.conns.put(flow());
     node.sync(['10.1.2.5:8080'], ['10.1.1.53:53']);
     expect(only()).toMatchObject({ backendState: 'gone' });
     expect(serviceOf(only())).toBe('web:http');
   });
 
   test('another generation: the name is that of the port that has the frontend now', () => {
-    const ids = { ...node.idsOf(BACKEND), generation: 99, serviceId: 3 };
-    putFlow(node.flows, flow({ ids }));
+    const ids = { ...node.idsOf(BACKEND), generation: 99 };
+    node.conns.put(flow({ ids }));
     expect(only()).toMatchObject({ backendState: 'gone' });
     expect(serviceOf(only())).toBe('web:http');
   });
 
   test('no Service has the frontend any more', () => {
     const ids = { ...node.idsOf(BACKEND), generation: 99 };
-    putFlow(node.flows, flow({ ids, frontend: '192.0.2.99:80' }));
+    node.conns.put(flow({ ids, frontend: '192.0.2.99:80' }));
     expect(only().port).toBeUndefined();
   });
 
   test('an id beyond the table', () => {
-    putFlow(node.flows, flow({ ids: { ...node.idsOf(BACKEND), backendId: 1_000_000 } }));
+    node.conns.put(flow({ ids: { ...node.idsOf(BACKEND), backendId: 1_000_000 } }));
     expect(only().backendState).toBe('gone');
   });
 });
 
-describe('orphans', () => {
-  test('entries without a flow are one connection each', () => {
-    const facts = flow({ snat: '10.1.0.1:41234', toClient: [5, 500] });
-    putFlow(node.flows, facts, 'main', ['nat', 'snat']);
-    const orphan = only();
-    expect(orphan).toMatchObject({ client: CLIENT, frontend: WEB, backendState: 'unknown' });
-    expect(serviceOf(orphan)).toBe('web:http');
-    expect(orphan.read()).toMatchObject({
-      ...{ state: 'orphan', legs: ['nat', 'snat'], snat: '10.1.0.1:41234' },
-      toClient: { packets: 5, bytes: 500 },
-    });
-    expect(orphan.dropStale()).toBe(false);
-    node.flows.IPv4.nat.main.delete(legsOf(facts).nat[0]);
-    expect(orphan.read()).toBeUndefined();
-    expect(only()).toMatchObject({ client: CLIENT, frontend: '', backend: BACKEND });
-    expect(only().read()).toMatchObject({ state: 'orphan', legs: ['snat'] });
-  });
-
-  test('one whose flow comes back is none any more', () => {
-    putFlow(node.flows, flow(), 'main', ['nat']);
-    const orphan = only();
-    putFlow(node.flows, flow());
-    expect(orphan.read()).toBeUndefined();
-  });
-});
-
-test('what keeps answers to the node from its NodePorts is no connection', () => {
-  const own = '10.1.0.1:30080';
-  putFlow(node.flows, flow({ client: own, snat: own }), 'main', ['snat']);
+test('a port of the node that is only noted is no connection', () => {
+  const ids = { ...node.idsOf(BACKEND), backendId: 0 };
+  node.conns.put(flow({ client: '10.1.0.1:30080', ids }));
   expect(listed()).toEqual([]);
 });
 
@@ -186,14 +166,14 @@ describe('sockets', () => {
     ]);
     expect(listed().map(serviceOf)).toEqual(['web:http', 'web:http']);
     const [first] = listed();
-    expect(first?.read()).toMatchObject({ state: 'open', legs: [] });
+    expect(first?.read()).toMatchObject({ state: 'open' });
     node.sockets.delete(Uint8Array.of(0x2b, 0x1a, 0, 0, 0, 0, 0, 0));
     expect(first?.read()).toBeUndefined();
     expect(first?.dropStale()).toBe(false);
   });
 
   test('each origin alone, and without the packet layer', () => {
-    putFlow(node.flows, flow());
+    node.conns.put(flow());
     putSocket(node, 7, WEB, BACKEND);
     const origins = (hasPackets: boolean, origin?: 'packet' | 'socket'): readonly string[] =>
       [...node.connections(hasPackets).all(origin)].map((one) => one.origin);
@@ -206,45 +186,28 @@ describe('sockets', () => {
 });
 
 describe('dropping what is stale', () => {
-  const facts = () =>
-    flow({ snat: '10.1.0.1:41234', toBackend: [12, 1500], toClient: [9, 90_000] });
-  const entries = (): number =>
-    (['flow', 'nat', 'snat'] as const)
-      .flatMap((leg) => Object.values(node.flows.IPv4[leg]))
-      .reduce((sum, table) => sum + table.size(), 0);
-
-  test.each(['main', 'halfOpen'] as const)('all entries go, and the counters stay (%s)', (tier) => {
-    putFlow(node.flows, facts(), tier);
-    const { frontendId } = facts().ids;
+  test('it is expired, and no longer listed', () => {
+    node.conns.put(flow());
     node.sync(['10.1.2.5:8080'], []);
     expect(only().dropStale()).toBe(true);
-    expect(entries()).toBe(0);
-    expect(readTraffic(node.traffic, frontendId)).toEqual({
-      toBackend: { packets: 12, bytes: 1500 },
-      toClient: { packets: 9, bytes: 90_000 },
-    });
+    expect(listed()).toEqual([]);
   });
 
-  test('not with a backend that is there, nor twice', () => {
-    putFlow(node.flows, facts());
-    const connection = only();
-    expect(connection.dropStale()).toBe(false);
-    expect(entries()).toBe(3);
-    node.sync(['10.1.2.5:8080'], []);
-    const again = only();
-    expect(again.dropStale()).toBe(true);
-    expect(again.dropStale()).toBe(false);
+  test('not with a backend that is there', () => {
+    node.conns.put(flow());
+    expect(only().dropStale()).toBe(false);
+    expect(listed()).toHaveLength(1);
   });
 
-  test('not if the flow got another backend meanwhile', () => {
-    const stale = facts();
-    putFlow(node.flows, stale);
+  test('not if another connection has the record by now', () => {
+    const first = flow({ bornSeconds: 5 });
+    node.conns.put(first);
     node.sync(['10.1.2.5:8080'], []);
     const connection = only();
     expect(connection.backendState).toBe('gone');
     const other = '10.1.2.5:8080';
-    putFlow(node.flows, { ...stale, backend: other, ids: node.idsOf(other) });
+    node.conns.put({ ...first, backend: other, ids: node.idsOf(other), bornSeconds: 9 });
     expect(connection.dropStale()).toBe(false);
-    expect(node.flows.IPv4.flow.main.size()).toBe(1);
+    expect(listed()).toHaveLength(1);
   });
 });

@@ -1,20 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from 'vitest';
-import { flowFill } from '../../../../../src/dataplane/bpf/flows/fill.ts';
+import { connFill } from '../../../../../src/dataplane/bpf/flows/fill.ts';
 
-test('a full table of established flows is a problem, one of half-open flows evicts', () => {
-  const used = new Map([
-    ['fl_flow4', 7],
-    ['fl_nat4', 8],
-    ['fl_new_flow4', 8],
-  ]);
-  expect(flowFill(used, () => 8)).toEqual([
-    { name: 'fl_flow4', used: 7, capacity: 8 },
+const BEFORE = { IPv4: 2, IPv6: 0 };
+
+const NONE = { used: 0, halfOpen: 0, evicted: 0, noRoom: 0 };
+
+test('a table is full when connections have found no place; half-open ones evict', () => {
+  const found = { IPv4: { used: 450, halfOpen: 20, evicted: 3, noRoom: 5 }, IPv6: NONE };
+  expect(connFill(found, () => 100, BEFORE)).toEqual([
     {
-      ...{ name: 'fl_nat4', used: 8, capacity: 8 },
+      ...{ name: 'fl_conn4', used: 450, capacity: 455 },
       problem:
-        'fl_nat4 is full (8 flows): further ones stay among the half-open flows, of which the least recently used are evicted; raise --map-size flows=…',
+        'fl_conn4 is full (made for 455 connections): 3 have found no place in the last seconds, their packets were dropped; raise --map-size flows=…',
     },
-    { name: 'fl_new_flow4', used: 8, capacity: 8, evicts: true },
+    { name: 'fl_client4', used: 20, capacity: 300, evicts: true },
+    { name: 'fl_conn6', used: 0, capacity: 455 },
+    { name: 'fl_client6', used: 0, capacity: 300, evicts: true },
+  ]);
+});
+
+test('it has a problem only while connections find no place, and each family has its own size', () => {
+  const found = { IPv4: { ...NONE, noRoom: 2 }, IPv6: { ...NONE, used: 10, noRoom: 1 } };
+  const rows = connFill(found, (family) => (family === 'IPv4' ? 100 : 200), BEFORE);
+  expect(
+    rows.map(({ name, capacity, problem }) => [name, capacity, problem !== undefined]),
+  ).toEqual([
+    ['fl_conn4', 455, false],
+    ['fl_client4', 300, false],
+    ['fl_conn6', 910, true],
+    ['fl_client6', 600, false],
   ]);
 });

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of slots that must stay: the members of every set, and the table of one that has weights.
-import { expect, test } from 'vitest';
+// What must stay in a smaller map: connections; blocks of slots of every set, and the table of one that has weights.
+import { describe, expect, test } from 'vitest';
 import { checkRoom, type Opened } from '../../../../../src/dataplane/bpf/loader/migration/room.ts';
+import type { PinnedMap } from '../../../../../src/dataplane/bpf/loader/versions.ts';
 import {
   EMPTY_SET,
   encodeFrontend,
@@ -86,4 +87,54 @@ test.each<[string, Partial<RuleValue>, number]>([
     checkRoom([{ map: 'fl_slot_block', ...opened('fl_slot_block')!, maxEntries }], opened);
   expect(check(needed)).not.toThrow();
   expect(check(needed - 1)).toThrow(`needs ${needed}: set slot-blocks to at least ${needed}`);
+});
+
+describe('connections', () => {
+  const WORDS = 8;
+  /** A clients' index with so many connections: seven of eight words are slots, the last one is a count. */
+  function indexWith(connections: number) {
+    const words = new Uint32Array(4_096 * WORDS);
+    for (let bucket = 0; bucket < 4_096; bucket += 1) words[bucket * WORDS + 7] = 5;
+    for (let n = 0; n < connections; n += 1) words[Math.floor(n / 7) * WORDS + (n % 7)] = n + 1;
+    const mapped = new Set<ArrayBuffer>();
+    const from = {
+      ...{ info: { type: ARRAY, maxEntries: 4_096 } },
+      mmap() {
+        mapped.add(words.buffer);
+        return words.buffer;
+      },
+      munmap: (memory: ArrayBuffer) => mapped.delete(memory),
+    } as unknown as BpfMap;
+    return { from, mapped };
+  }
+  const checkOf = (map: PinnedMap, from: BpfMap, maxEntries: number) => () =>
+    checkRoom(
+      [{ map, from, value: { fields: 'word[0] 0 32', bytes: 32 }, maxEntries }],
+      () => undefined,
+    );
+
+  // 455 are 65 % of the 700 slots of 100 buckets.
+  test.each(['fl_client4', 'fl_client6'] as const)(
+    '%s has room for those that there are',
+    (map) => {
+      const { from, mapped } = indexWith(455);
+      expect(checkOf(map, from, 100)).not.toThrow();
+      expect(checkOf(map, from, 99)).toThrow(
+        `${map} would have room for 99 entries, and needs 100: set flows to at least 455`,
+      );
+      expect(mapped.size).toBe(0);
+    },
+  );
+
+  test('as large as it was it is not looked at, and empty it may be as small as any', () => {
+    const unread = { info: { type: ARRAY, maxEntries: 100 } } as unknown as BpfMap;
+    expect(checkOf('fl_client4', unread, 100)).not.toThrow();
+    expect(checkOf('fl_client4', indexWith(0).from, 1)).not.toThrow();
+  });
+
+  // Their size follows from that of the clients' index, which is asked.
+  test.each(['fl_conn4', 'fl_reply6', 'fl_conn_traf4'] as const)('%s is not asked', (map) => {
+    const unread = { info: { type: ARRAY, maxEntries: 100 } } as unknown as BpfMap;
+    expect(checkOf(map, unread, 1)).not.toThrow();
+  });
 });

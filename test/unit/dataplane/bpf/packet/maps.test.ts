@@ -4,8 +4,11 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { PACKET_MAPS } from '../../../../../src/dataplane/bpf/packet/layer.ts';
 
-test('PACKET_MAPS has the maps of bpf/packet/maps.h', () => {
-  const header = new URL('../../../../../bpf/packet/maps.h', import.meta.url);
-  const defined = [...readFileSync(header, 'utf8').matchAll(/^\} (fl_\w+) SEC/gm)];
-  expect(PACKET_MAPS.toSorted()).toEqual(defined.map((match) => match[1]).toSorted());
+test('PACKET_MAPS has the maps of bpf/packet/maps.h and of bpf/packet/conn/maps.h', () => {
+  const defined = ['maps.h', 'conn/maps.h'].flatMap((name) => {
+    const header = new URL(`../../../../../bpf/packet/${name}`, import.meta.url);
+    const text = readFileSync(header, 'utf8');
+    return [...text.matchAll(/^(?:\} |CONN_ARRAY\()(fl_\w+)(?: SEC|,)/gm)].map((match) => match[1]);
+  });
+  expect(PACKET_MAPS.toSorted()).toEqual(defined.toSorted());
 });

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A connection begins: takes a slot for its client's tuple, which is BUSY until publish_slot().
+ * Between them the caller writes the record, and claims its reply tuple if it knows it.
+ */
+#ifndef FAIRLEAD_CONN_BEGIN_H
+#define FAIRLEAD_CONN_BEGIN_H
+
+#include "packet/conn/client/take.h"
+
+/* Other CPUs may be faster, each time. */
+#define ATTEMPTS 3
+
+enum conn_begin {
+	BEGIN_MADE,
+	BEGIN_DOUBLED, /* another CPU has begun the same connection: look it up again */
+	BEGIN_NO_ROOM,
+};
+
+/*
+ * Whether the word is of the same connection, which another CPU has begun, too. One that changes is
+ * taken for it. Swapped for itself, as in meet_word().
+ */
+static __always_inline bool is_of(struct conn_slot *slot, const struct tuple *t, enum family family)
+{
+	const union conn_record *r = conn_at(slot->index, family);
+
+	return slot->word & CONN_BUSY || !swap_word(slot, slot->word, family) ||
+	       (r && has_tuple(r, OF_CLIENT, t, family));
+}
+
+/* Both look after they have put their words, so at least one sees the other's. */
+static __always_inline int is_begun(__u32 bucket, __u32 tag, __u32 mine, const struct tuple *t,
+				    enum family family)
+{
+	const struct client_bucket *b = client_bucket_at(bucket, family);
+	bool is_met = false;
+
+	for (__u32 i = 0; b && t && i < CONN_SLOTS && !is_met; i++) {
+		struct conn_slot slot = {
+			.index = bucket * CONN_SLOTS + i,
+			.word = *(const volatile __u32 *)&b->word[i],
+		};
+
+		is_met = (slot.word & CONN_TAG) == tag && slot.index != mine &&
+			 is_of(&slot, t, family);
+	}
+	return is_met;
+}
+
+__noinline int fl_is_begun4(__u32 bucket, __u32 tag, __u32 mine, const struct tuple *t)
+{
+	return is_begun(bucket, tag, mine, t, FAMILY_IPV4);
+}
+
+__noinline int fl_is_begun6(__u32 bucket, __u32 tag, __u32 mine, const struct tuple *t)
+{
+	return is_begun(bucket, tag, mine, t, FAMILY_IPV6);
+}
+
+static __always_inline bool is_doubled(const struct conn_key *key, __u32 mine,
+				       const struct tuple *t, enum family family)
+{
+	if (family == FAMILY_IPV4)
+		return fl_is_begun4(key->first, key->tag, mine, t) ||
+		       fl_is_begun4(key->second, key->tag, mine, t);
+	return fl_is_begun6(key->first, key->tag, mine, t) ||
+	       fl_is_begun6(key->second, key->tag, mine, t);
+}
+
+/* Ends what was never published. */
+static __always_inline void cancel_slot(struct conn_slot *slot, const struct tuple *t,
+					const struct conn_env *env, enum family family)
+{
+	struct conn_key key = key_of(t, env->secret, conn_buckets(family), family);
+
+	set_word(slot, 0, family);
+	count_elsewhere(&key, slot->index / CONN_SLOTS, -1, family);
+}
+
+static __always_inline enum conn_begin begin_slot(const struct tuple *t, __u32 half,
+						  struct conn_slot *slot,
+						  const struct conn_env *env, enum family family)
+{
+	struct conn_key key = key_of(t, env->secret, conn_buckets(family), family);
+	bool is_taken = false;
+
+	for (int i = 0; i < ATTEMPTS && !is_taken; i++)
+		is_taken = take_slot(&key, half, slot, env, family);
+	if (!is_taken) {
+		COUNT_CONN(no_room, family);
+		return BEGIN_NO_ROOM;
+	}
+	if (!is_doubled(&key, slot->index, t, family))
+		return BEGIN_MADE;
+	cancel_slot(slot, t, env, family);
+	COUNT_CONN(doubled, family);
+	return BEGIN_DOUBLED;
+}
+
+/* The record is written: all CPUs may see it. */
+static __always_inline void publish_slot(struct conn_slot *slot, enum family family)
+{
+	count_claim(slot->word, family);
+	unlock_slot(slot, family);
+}
+
+#endif

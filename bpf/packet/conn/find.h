@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Looks up connections, by the packets of their clients and by those of their backends. */
+#ifndef FAIRLEAD_CONN_FIND_H
+#define FAIRLEAD_CONN_FIND_H
+
+#include "packet/conn/client/slot.h"
+
+/* Copies the record of an index if it is that of the tuple. */
+static __always_inline int read_record_of(__u32 index, __u32 side, const struct tuple *t,
+					  const struct conn_env *env, union conn_record *copy,
+					  enum family family)
+{
+	if (!t || !env || !copy || !read_record(index, copy, family))
+		return false;
+	barrier(); /* the copy is in memory, not in the 168 bytes of stack that its words would take
+		    */
+	return (side == OF_CLIENT ? has_tuple(copy, OF_CLIENT, t, family)
+				  : has_reply_tuple(copy, t, family)) &&
+	       is_whole(copy, env->secret, family);
+}
+
+/* Global: the verifier goes through it once, and not for each slot. */
+__noinline int fl_read_of4(__u32 index, __u32 side, const struct tuple *t,
+			   const struct conn_env *env, union conn_record *copy)
+{
+	return read_record_of(index, side, t, env, copy, FAMILY_IPV4);
+}
+
+__noinline int fl_read_of6(__u32 index, __u32 side, const struct tuple *t,
+			   const struct conn_env *env, union conn_record *copy)
+{
+	return read_record_of(index, side, t, env, copy, FAMILY_IPV6);
+}
+
+static __always_inline bool is_record_of(__u32 index, enum conn_side side, const struct tuple *t,
+					 const struct conn_env *env, union conn_record *copy,
+					 enum family family)
+{
+	return family == FAMILY_IPV4 ? fl_read_of4(index, side, t, env, copy)
+				     : fl_read_of6(index, side, t, env, copy);
+}
+
+/* Most look-ups end in the first bucket, by its count of keys that are in the second one. */
+#define FIRST_AND_SECOND 2
+
+static __always_inline int find_by_client(const struct tuple *t, const struct conn_env *env,
+					  union conn_record *copy, struct conn_slot *slot,
+					  enum family family)
+{
+	struct conn_key key;
+
+	if (!t || !env || !copy || !slot)
+		return false;
+	key = key_of(t, env->secret, conn_buckets(family), family);
+#pragma clang loop unroll(disable)
+	for (int n = 0; n < FIRST_AND_SECOND; n++) {
+		__u32 bucket = n ? key.second : key.first;
+		const struct client_bucket *b = client_bucket_at(bucket, family);
+
+#pragma clang loop unroll(disable)
+		for (__u32 i = 0; b && i < CONN_SLOTS; i++) {
+			__u32 word = *(const volatile __u32 *)&b->word[i];
+
+			if ((word & ~CONN_HALF) != key.tag)
+				continue;
+			slot->index = bucket * CONN_SLOTS + i;
+			slot->word = word;
+			if (is_record_of(slot->index, OF_CLIENT, t, env, copy, family))
+				return true;
+		}
+		if (!b || !*(const volatile __u32 *)&b->elsewhere)
+			return false;
+	}
+	return false;
+}
+
+__noinline int fl_find_client4(const struct tuple *t, const struct conn_env *env,
+			       union conn_record *copy, struct conn_slot *slot)
+{
+	return find_by_client(t, env, copy, slot, FAMILY_IPV4);
+}
+
+__noinline int fl_find_client6(const struct tuple *t, const struct conn_env *env,
+			       union conn_record *copy, struct conn_slot *slot)
+{
+	return find_by_client(t, env, copy, slot, FAMILY_IPV6);
+}
+
+/* False: there is no such connection. Else its slot and a copy of its record. */
+static __always_inline bool find_client(const struct tuple *t, const struct conn_env *env,
+					union conn_record *copy, struct conn_slot *slot,
+					enum family family)
+{
+	return family == FAMILY_IPV4 ? fl_find_client4(t, env, copy, slot)
+				     : fl_find_client6(t, env, copy, slot);
+}
+
+static __always_inline int find_by_reply(const struct tuple *t, const struct conn_env *env,
+					 union conn_record *copy, __u32 *index, enum family family)
+{
+	struct conn_key key;
+
+	if (!t || !env || !copy || !index)
+		return false;
+	key = key_of(t, env->secret, reply_buckets(family), family);
+#pragma clang loop unroll(disable)
+	for (int n = 0; n < FIRST_AND_SECOND; n++) {
+		const struct reply_bucket *b = reply_bucket_at(n ? key.second : key.first, family);
+
+#pragma clang loop unroll(disable)
+		for (__u32 i = 0; b && i < CONN_SLOTS; i++) {
+			__u64 word = *(const volatile __u64 *)&b->word[i];
+
+			*index = word;
+			if (word >> 32 == key.tag &&
+			    is_record_of(*index, OF_REPLY, t, env, copy, family))
+				return true;
+		}
+		if (!b || !*(const volatile __u64 *)&b->elsewhere)
+			return false;
+	}
+	return false;
+}
+
+__noinline int fl_find_reply4(const struct tuple *t, const struct conn_env *env,
+			      union conn_record *copy, __u32 *index)
+{
+	return find_by_reply(t, env, copy, index, FAMILY_IPV4);
+}
+
+__noinline int fl_find_reply6(const struct tuple *t, const struct conn_env *env,
+			      union conn_record *copy, __u32 *index)
+{
+	return find_by_reply(t, env, copy, index, FAMILY_IPV6);
+}
+
+/* The same for a packet of a backend: on the wire, or as the network stack sees it. */
+static __always_inline bool find_reply(const struct tuple *t, const struct conn_env *env,
+				       union conn_record *copy, __u32 *index, enum family family)
+{
+	return family == FAMILY_IPV4 ? fl_find_reply4(t, env, copy, index)
+				     : fl_find_reply6(t, env, copy, index);
+}
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Where a tuple is in an index. */
+#ifndef FAIRLEAD_CONN_HASH_H
+#define FAIRLEAD_CONN_HASH_H
+
+#include "packet/conn/types.h"
+#include "packet/tuple.h"
+
+/* The two buckets that a tuple may be in, and what its word has. */
+struct conn_key {
+	__u32 first;
+	__u32 second;
+	__u32 tag;
+};
+
+/* Of `buckets`, which is any number: no division. */
+static __always_inline __u32 bucket_of(__u64 hash, __u32 buckets)
+{
+	return (__u64)(__u32)hash * buckets >> 32;
+}
+
+static __always_inline struct conn_key key_of(const struct tuple *t, __u64 secret, __u32 buckets,
+					      enum family family)
+{
+	__u64 hash = hash_tuple(secret, t, family);
+	struct conn_key key = {
+		.first = bucket_of(hash, buckets),
+		.second = bucket_of(mix(hash, secret), buckets),
+		.tag = hash >> 32 & CONN_TAG,
+	};
+
+	if (!key.tag)
+		key.tag = 1;
+	if (key.second == key.first)
+		key.second = key.first + 1 < buckets ? key.first + 1 : 0;
+	return key;
+}
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What a reply slot may become when its connection ends: nobody else gets the tuple before a tick,
+ * because the backend may still answer, or has the connection in TIME-WAIT. No maps.
+ */
+#ifndef FAIRLEAD_CONN_TOMB_H
+#define FAIRLEAD_CONN_TOMB_H
+
+#include "common/address.h"
+#include "packet/conn/types.h"
+
+/* Lower half of a tomb, beside the tag: the backend may still answer. */
+#define TOMB_AWAITS CONN_HALF
+
+#define NEVER	    0xffffffffu
+
+static __always_inline __u64 tomb_of(__u32 tag, __u32 until)
+{
+	return (__u64)(CONN_TOMB | (until & (CONN_TOMB - 1))) << 32 | tag;
+}
+
+/* Ticks until the word is free. */
+static __always_inline __u32 wait_for(__u64 word, __u32 now)
+{
+	__s32 left = ((__u32)(word >> 32) - now) << 2; /* of 30 bits */
+
+	if (!word)
+		return 0;
+	if (!(word >> 32 & CONN_TOMB))
+		return NEVER;
+	return left > 0 ? (__u32)left >> 2 : 0;
+}
+
+#endif

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// A BPF dataplane whose table of connections grows while the agent runs: it is closed, which leaves its programs attached, and
+// opened over a larger table, as a start with another --map-size does. No connection is lost; changes wait for its end.
+import { reasonOf } from '../../errors.ts';
+import type { Clock } from '../../lib/clock.ts';
+import type { Logger } from '../../log.ts';
+import { FAMILIES, type Family } from '../../model/types.ts';
+import type { Plan } from '../../plan/types.ts';
+import type { Dataplane, NodeAddress } from '../dataplane.ts';
+import type { Counters, DeviceView } from '../snapshot.ts';
+import { createTurns } from '../turns.ts';
+import { grownTo } from './conn/growth.ts';
+import type { Look } from './packet/sweeping.ts';
+
+/** Connections that the table of each family is made for. */
+export type Connections = Readonly<Record<Family, number>>;
+
+export interface GrowingParts {
+  /** `look` is called now and then, with how many connections there are. Throws FairleadError; then the programs are as before. */
+  readonly open: (made: Connections, look: Look) => Promise<Dataplane>;
+  readonly first: Connections;
+  readonly limit: number;
+  readonly clock: Clock;
+  readonly log: Pick<Logger, 'info' | 'warn' | 'error'>;
+}
+
+/** After a failure. Memory may be short for a while. */
+const AGAIN_MS = 600_000;
+
+/** Throws FairleadError. */
+export async function openGrowing(parts: GrowingParts): Promise<Dataplane> {
+  const growing = new GrowingDataplane(parts);
+  await growing.open();
+  return growing;
+}
+
+class GrowingDataplane implements Dataplane {
+  readonly #parts: GrowingParts;
+  readonly #turns = createTurns();
+  #made: Connections;
+  /** undefined: it is being opened, or could not be. */
+  #inner: Dataplane | undefined;
+  /** What the one before has shown last. */
+  #shown: Pick<Dataplane, 'capabilities' | 'installation'> | undefined;
+  #counters: Counters | undefined;
+  #devices: readonly DeviceView[] = [];
+  #hadDirectReturn = false;
+  /** The next one is to be told the same, in this order. */
+  readonly #told = new Map<string, (dataplane: Dataplane) => void>();
+  #synced: { readonly plan: Plan; readonly addresses: readonly NodeAddress[] } | undefined;
+  #isGrowing = false;
+  #isClosed = false;
+  #tellLoss: () => void = () => undefined;
+  #cancelPause: () => void = () => undefined;
+
+  constructor(parts: GrowingParts) {
+    this.#parts = parts;
+    this.#made = parts.first;
+  }
+
+  async open(): Promise<void> {
+    const opened = await this.#parts.open(this.#made, (occupancy) => this.#look(occupancy));
+    if (this.#isClosed) {
+      opened.close();
+      throw closed();
+    }
+    this.#inner = opened;
+    for (const tell of this.#told.values()) tell(opened);
+  }
+
+  get capabilities(): Dataplane['capabilities'] {
+    return this.#latest().capabilities;
+  }
+
+  get installation(): Dataplane['installation'] {
+    return this.#latest().installation;
+  }
+
+  sync(
+    ...[plan, changed, addresses]: Parameters<Dataplane['sync']>
+  ): ReturnType<Dataplane['sync']> {
+    const services = changed === 'all' ? changed : [...changed];
+    return this.#turn((inner) => {
+      this.#synced = { plan, addresses };
+      return inner.sync(plan, services, addresses);
+    });
+  }
+
+  audit(...[plan, addresses]: Parameters<Dataplane['audit']>): ReturnType<Dataplane['audit']> {
+    return this.#turn((inner) => inner.audit(plan, addresses));
+  }
+
+  held(): ReturnType<Dataplane['held']> {
+    return this.#turn((inner) => inner.held());
+  }
+
+  heldDatagrams(): ReturnType<Dataplane['held']> {
+    return this.#turn((inner) => inner.heldDatagrams?.() ?? inner.held());
+  }
+
+  snapshot(): ReturnType<Dataplane['snapshot']> {
+    return this.#turn((inner) => inner.snapshot());
+  }
+
+  counters(): Counters {
+    const counters = this.#inner?.counters() ?? this.#counters;
+    if (counters === undefined) throw closed();
+    return counters;
+  }
+
+  devices(): readonly DeviceView[] {
+    return this.#inner?.devices?.() ?? this.#devices;
+  }
+
+  hadDirectReturn(): boolean {
+    return this.#inner?.hadDirectReturn?.() ?? this.#hadDirectReturn;
+  }
+
+  leaveNewPackets(isLeft: boolean): void {
+    this.#tell('leaveNewPackets', (inner) => inner.leaveNewPackets?.(isLeft));
+  }
+
+  servePackets(isServed: boolean): void {
+    this.#tell('servePackets', (inner) => inner.servePackets?.(isServed));
+  }
+
+  packetsAreServed(by: 'itself' | 'another' | undefined): void {
+    this.#tell('packetsAreServed', (inner) => inner.packetsAreServed?.(by));
+  }
+
+  onRoom(listener: () => void): void {
+    this.#tell('onRoom', (inner) => inner.onRoom(listener));
+  }
+
+  onLoss(listener: () => void): void {
+    this.#tellLoss = listener;
+    this.#tell('onLoss', (inner) => inner.onLoss?.(listener));
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#cancelPause();
+    this.#inner?.close();
+  }
+
+  #latest(): Pick<Dataplane, 'capabilities' | 'installation'> {
+    const latest = this.#inner ?? this.#shown;
+    if (latest === undefined) throw closed();
+    return latest;
+  }
+
+  #tell(what: string, tell: (dataplane: Dataplane) => void): void {
+    this.#told.set(what, tell);
+    if (this.#inner !== undefined) tell(this.#inner);
+  }
+
+  #turn<T>(work: (inner: Dataplane) => Promise<T>): Promise<T> {
+    return this.#turns(async () => {
+      if (this.#isClosed) throw closed();
+      if (this.#inner === undefined) await this.#openAnew();
+      if (this.#inner === undefined) throw closed();
+      return await work(this.#inner);
+    });
+  }
+
+  #look(occupancy: Parameters<Look>[0]): void {
+    if (this.#isGrowing || this.#isClosed) return;
+    const { limit } = this.#parts;
+    const [IPv4 = 0, IPv6 = 0] = FAMILIES.map((family) =>
+      grownTo(occupancy[family], this.#made[family], limit),
+    );
+    if (IPv4 === this.#made.IPv4 && IPv6 === this.#made.IPv6) return;
+    this.#isGrowing = true;
+    void this.#turns(() => this.#grow({ IPv4, IPv6 }));
+  }
+
+  /** Never rejects. */
+  async #grow(larger: Connections): Promise<void> {
+    if (this.#isClosed) return;
+    const { clock, log } = this.#parts;
+    const before = this.#made;
+    const beganMs = clock.monotonicMs();
+    try {
+      this.#leave();
+      this.#made = larger;
+      await this.#openAnew();
+      const tookMs = Math.round(clock.monotonicMs() - beganMs);
+      log.info({ connections: larger, before, tookMs }, 'the table of connections has grown');
+      this.#isGrowing = false;
+    } catch (error) {
+      if (this.#isClosed) return;
+      this.#made = before;
+      const reason = reasonOf(error);
+      log.warn(
+        { connections: larger, reason },
+        'the table of connections cannot grow: it stays as large as it is',
+      );
+      this.#cancelPause = clock.after(AGAIN_MS, () => {
+        this.#isGrowing = false;
+      });
+      if (this.#inner === undefined) await this.#openAnew().catch((again) => this.#noteLost(again));
+    }
+  }
+
+  /** What is read meanwhile is what was read last. */
+  #leave(): void {
+    const inner = this.#inner;
+    if (inner === undefined) return;
+    this.#counters = inner.counters();
+    this.#devices = inner.devices?.() ?? [];
+    this.#hadDirectReturn = inner.hadDirectReturn?.() ?? false;
+    this.#shown = { capabilities: inner.capabilities, installation: inner.installation };
+    this.#inner = undefined;
+    inner.close();
+  }
+
+  /** The next turn tries again. */
+  #noteLost(error: unknown): void {
+    if (!this.#isClosed)
+      this.#parts.log.error(
+        { reason: reasonOf(error) },
+        'the dataplane is closed: Services do not change until it opens',
+      );
+  }
+
+  /** Rejects if it cannot be opened. What is not programmed then is found by an audit. */
+  async #openAnew(): Promise<void> {
+    await this.open();
+    if (this.#synced === undefined || this.#inner === undefined) return;
+    const { plan, addresses } = this.#synced;
+    const report = await this.#inner.sync(plan, 'all', addresses).catch(() => undefined);
+    if (report === undefined || report.failed.length > 0) this.#tellLoss();
+  }
+}
+
+const closed = (): Error => new Error('the dataplane is closed');

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The BPF dataplane of an agent: its table of connections is as large as the one that an earlier agent has left, and grows.
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Family } from '../../model/types.ts';
+import { SYSTEM_CLOCK } from '../../sys/clock.ts';
+import { openPinnedMap } from '../../sys/native.ts';
+import type { Dataplane } from '../dataplane.ts';
+import { FIRST_CONNECTIONS, MOST_CONNECTIONS } from './conn/growth.ts';
+import { capacityOf } from './conn/sizes.ts';
+import { digitOf } from './conn/table.ts';
+import { openGrowing } from './growing.ts';
+import { pinFolder } from './loader/pins.ts';
+import { mapPin } from './loader/versions.ts';
+import { type BpfSettings, type OpenParts, openBpfDataplane } from './open.ts';
+
+/** Throws FairleadError; then nothing is left attached that was not there before. */
+export function openGrowingDataplane(settings: BpfSettings, parts: OpenParts): Promise<Dataplane> {
+  const { bpfRoot, devices, mapSizes } = settings;
+  if (devices === undefined) return openBpfDataplane(settings, parts);
+  const limit = mapSizes['flows'] ?? MOST_CONNECTIONS;
+  const first = (family: Family): number =>
+    Math.min(limit, pinnedConnections(bpfRoot, family) ?? FIRST_CONNECTIONS);
+  let isTried = false;
+  return openGrowing({
+    async open({ IPv4: flows4, IPv6: flows6 }, look) {
+      const sizes = { ...mapSizes, flows4, flows6 };
+      const opened = await openBpfDataplane(
+        { ...settings, mapSizes: sizes },
+        { ...parts, look, isTried },
+      );
+      isTried = true;
+      return opened;
+    },
+    first: { IPv4: first('IPv4'), IPv6: first('IPv6') },
+    ...{ limit, clock: SYSTEM_CLOCK, log: parts.log },
+  });
+}
+
+function pinnedConnections(bpfRoot: string, family: Family): number | undefined {
+  const pin = join(pinFolder(bpfRoot).maps, mapPin(`fl_client${digitOf(family)}`));
+  if (!existsSync(pin)) return undefined;
+  const map = openPinnedMap(pin);
+  try {
+    return capacityOf(map.info.maxEntries);
+  } finally {
+    map.close();
+  }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// How full a table of connections gets, and what a flood of half-open ones does to it. The same numbers give the same hashes each time.
+import { afterEach, describe, expect, test } from 'vitest';
+import { auditAndEmpty, countsOf, slotsOf } from './support/audit.ts';
+import { ConnTable, FAMILIES, HALF, SLOTS } from './support/conn-table.ts';
+import type { Connection } from './support/operation.ts';
+
+const LOAD = 0.62;
+const CROWDED = 0.7;
+const FULL_BUCKETS = 6_000;
+const FLOODED_BUCKETS = 400;
+const MOST_HALF = 3;
+/** Each client has the port of its own. */
+const numbered = (count: number, from = 0): readonly Connection[] =>
+  Array.from({ length: count }, (_, n) => ({ id: from + n, masquerade: false }));
+
+let table: ConnTable;
+afterEach(() => table.close());
+
+describe.each(FAMILIES)('%s', (family) => {
+  const establish = (connections: readonly Connection[]): readonly Connection[] =>
+    connections.filter((one) => table.begin(one) === 'made' && table.confirm(one));
+
+  test('less than one of 10,000 finds no room until 62 % are taken', () => {
+    table = new ConnTable(family, FULL_BUCKETS);
+    const all = numbered(Math.floor(LOAD * FULL_BUCKETS * SLOTS));
+    const without = all.filter((one) => table.begin(one, { half: false }) !== 'made');
+    expect(without.length).toBeLessThan(all.length / 10_000);
+  });
+
+  test('ten times as many half-open ones as there is room for evict only their like', () => {
+    table = new ConnTable(family, FLOODED_BUCKETS);
+    const room = FLOODED_BUCKETS * SLOTS;
+    const established = establish(numbered(room / 2));
+    expect(established).toHaveLength(room / 2);
+    const flood = numbered(10 * room, 100_000);
+    const without = flood.filter((one) => {
+      table.now += 1;
+      return table.begin(one) !== 'made';
+    });
+    process.stdout.write(`${family}: of ${flood.length} ${without.length} find no room\n`);
+    expect(without.length).toBeLessThan(flood.length / 1_000);
+    expect(established.filter((one) => table.find(one)?.isHalf !== false)).toEqual([]);
+    const half = slotsOf(table.object, family).filter(({ word }) => word & HALF);
+    const inBuckets = new Map<number, number>();
+    for (const { index } of half) {
+      const bucket = Math.floor(index / SLOTS);
+      inBuckets.set(bucket, (inBuckets.get(bucket) ?? 0) + 1);
+    }
+    expect(Math.max(...inBuckets.values())).toBeLessThanOrEqual(MOST_HALF);
+    const { claimed, evicted } = countsOf(table.object, family);
+    expect(evicted + half.length).toBe(claimed - established.length);
+    const youngest = flood.slice(-FLOODED_BUCKETS);
+    expect(youngest.filter((one) => !table.find(one)).length).toBeLessThan(youngest.length / 20);
+    expect(auditAndEmpty(table)).toEqual([]);
+  });
+
+  test('under a flood connections go on to be made until 70 % are confirmed', () => {
+    table = new ConnTable(family, FLOODED_BUCKETS);
+    const all = numbered(Math.floor(CROWDED * FLOODED_BUCKETS * SLOTS));
+    for (const one of numbered(10 * FLOODED_BUCKETS, 100_000)) table.begin(one);
+    let withoutRoom = 0;
+    for (const [n, one] of all.entries()) {
+      table.now += 1;
+      for (const other of numbered(4, 200_000 + 4 * n)) table.begin(other);
+      if (establish([one]).length === 0) withoutRoom += 1;
+    }
+    process.stdout.write(`${family}: of ${all.length} ${withoutRoom} find no room\n`);
+    expect(withoutRoom).toBeLessThanOrEqual(all.length / 500);
+    expect(auditAndEmpty(table)).toEqual([]);
+  });
+});

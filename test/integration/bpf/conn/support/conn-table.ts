@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// A table of connections (bpf/packet/conn) and the programs of bpf/test/conn_drive.bpf.c, which do one operation on it each time.
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import type { Family } from '../../../../../src/model/types.ts';
+import { type BpfObject, openObject } from '../../../../../src/sys/native.ts';
+import {
+  AT,
+  type Connection,
+  OPERATION_SIZE,
+  operationOn,
+  RECORD_AT,
+  recordOf,
+  type Side,
+  WHAT,
+} from './operation.ts';
+
+export const SLOTS = 7;
+export const FAMILIES = ['IPv4', 'IPv6'] as const;
+export const HALF = 0x20000000;
+export const BUSY = 0x80000000;
+
+const BEGUN = ['made', 'doubled', 'no room'] as const;
+const CLAIMED = ['made', 'rests', 'taken', 'no reply'] as const;
+const NOT_FOUND = 99;
+
+export interface Found {
+  readonly index: number;
+  readonly isHalf: boolean;
+  readonly id: number;
+  readonly replyPort: number;
+}
+
+export type Begun = (typeof BEGUN)[number] | (typeof CLAIMED)[number] | 'not found';
+
+export const suffixOf = (family: Family): 4 | 6 => (family === 'IPv4' ? 4 : 6);
+
+const built = (name: string): string =>
+  fileURLToPath(
+    new URL(
+      `../../../../../build/${name.startsWith('carry') ? 'bpf' : 'bpf-test'}/${name}.bpf.o`,
+      import.meta.url,
+    ),
+  );
+const u32 = (value: number): Uint8Array => new Uint8Array(Uint32Array.of(value).buffer);
+
+/** An object of bpf/test with tables of so many buckets, not loaded yet. */
+export function openTable(
+  name: string,
+  buckets: number,
+  rodata: Readonly<Record<string, number>> = {},
+): BpfObject {
+  const object = openObject(readFileSync(built(name)), { name: 'conn' });
+  const all = { conn_buckets4: buckets, conn_buckets6: buckets, ...rodata };
+  for (const [variable, value] of Object.entries(all)) object.setRodata(variable, u32(value));
+  for (const suffix of [4, 6]) {
+    object.setMaxEntries(`fl_conn${suffix}`, buckets * SLOTS);
+    object.setMaxEntries(`fl_client${suffix}`, buckets);
+    object.setMaxEntries(`fl_reply${suffix}`, 2 * buckets + Math.floor(buckets / 2));
+  }
+  return object;
+}
+
+export class ConnTable {
+  readonly family: Family;
+  readonly object: BpfObject;
+  /** Tick. */
+  now = 1_000;
+  readonly #program;
+
+  /** @param from an object whose tables it has; none: its own */
+  constructor(family: Family, buckets: number, from?: BpfObject) {
+    this.family = family;
+    this.object = openTable('conn_drive', buckets);
+    if (from !== undefined) {
+      for (const name of this.object.maps.filter((map) => map.startsWith('fl_'))) {
+        this.object.reuseMap(name, from.map(name));
+      }
+    }
+    this.object.load();
+    this.#program = this.object.program(`conn_operate${suffixOf(family)}`);
+  }
+
+  close(): void {
+    this.object.close();
+  }
+
+  /** Half-open unless told otherwise; its reply tuple is claimed if it has a port. */
+  begin(connection: Connection, { half = true, takesResting = false } = {}): Begun {
+    const operation = this.#on(connection);
+    operation.setUint32(176, half ? HALF : 0, true);
+    operation.setUint32(184, Number(takesResting), true);
+    return claimedOf(this.#run(operation, WHAT.begin));
+  }
+
+  find(connection: Connection): Found | undefined {
+    return this.findRecord(recordOf(connection, this.family, this.now), 'client');
+  }
+
+  /** By a packet of its backend. */
+  findReply(connection: Connection): Found | undefined {
+    return this.findRecord(recordOf(connection, this.family, this.now), 'reply');
+  }
+
+  /** By a tuple of any record. */
+  findRecord(record: Uint8Array, side: Side): Found | undefined {
+    const operation = operationOn(record, side, this.family, this.now);
+    const outcome = this.#run(operation, side === 'client' ? WHAT.find : WHAT.findReply);
+    if (outcome === NOT_FOUND) return undefined;
+    return {
+      index: operation.getUint32(168, true),
+      isHalf: (operation.getUint32(172, true) & HALF) !== 0,
+      id: operation.getUint32(RECORD_AT + AT.id, true),
+      replyPort: operation.getUint16(RECORD_AT + AT.replyPort, true),
+    };
+  }
+
+  confirm(connection: Connection): boolean {
+    return this.#run(this.#on(connection), WHAT.confirm) === 0;
+  }
+
+  /** `rests`: ticks for which its reply tuple is the last choice. */
+  release(connection: Connection, rests = 0): boolean {
+    return this.releaseRecord(recordOf(connection, this.family, this.now), rests);
+  }
+
+  releaseRecord(record: Uint8Array, rests = 0): boolean {
+    const operation = operationOn(record, 'client', this.family, this.now);
+    operation.setUint32(180, rests, true);
+    return this.#run(operation, WHAT.release) === 0;
+  }
+
+  /** The reply tuple of a connection that has none. */
+  claim(connection: Connection): Begun {
+    return claimedOf(this.#run(this.#on(connection), WHAT.claim));
+  }
+
+  /** The memory of one of its indexes. */
+  index(side: Side): ArrayBuffer {
+    return this.object.map(`fl_${side}${suffixOf(this.family)}`).mmap();
+  }
+
+  #on(connection: Connection): DataView<ArrayBuffer> {
+    return operationOn(
+      recordOf(connection, this.family, this.now),
+      'client',
+      this.family,
+      this.now,
+    );
+  }
+
+  /** The outcome; the operation is as the program has left it. */
+  #run(operation: DataView<ArrayBuffer>, what: number): number {
+    operation.setUint32(160, what, true);
+    const bytes = new Uint8Array(operation.buffer);
+    const { dataOut } = this.#program.testRun({ dataIn: bytes, dataOutSize: OPERATION_SIZE });
+    bytes.set(dataOut);
+    return operation.getUint32(164, true);
+  }
+}
+
+function claimedOf(outcome: number): Begun {
+  if (outcome === NOT_FOUND) return 'not found';
+  return (outcome >= 10 ? CLAIMED[outcome / 10] : BEGUN[outcome]) ?? 'not found';
+}

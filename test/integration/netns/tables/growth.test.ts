@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of connections grows while the agent runs: connections from before go on, those that begin meanwhile are served,
+// and changes take effect as soon as it has grown.
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { bucketsFor, capacityOf } from '../../../../src/dataplane/bpf/conn/sizes.ts';
+import type { Agent } from '../../../../src/lab/agent.ts';
+import { type Client, startClient } from '../../../../src/lab/traffic.ts';
+import { openPinnedMap } from '../../../../src/sys/native.ts';
+import { ipBatch } from '../../../../src/sys/netns.ts';
+import { service } from '../../../support/builders.ts';
+import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
+import { askMany, whileManyServed } from '../../../support/programs/many.ts';
+import { until } from '../../../support/until.ts';
+
+const UPLINK = '192.168.77.1';
+const MANY_PORT = 30_080;
+const WEB_PORT = 30_081;
+const TARGET_PORT = 9090;
+/** More than half of what the table is made for at first. */
+const CLIENTS = 40_000;
+const GROWN = capacityOf(bucketsFor(262_144));
+const SOURCES = Array.from({ length: 20 }, (_, n) => `192.168.77.${100 + n}`);
+
+let all: TestNodes;
+let first: TestNode;
+let second: TestNode;
+let outside: Client;
+let agent: Agent;
+
+beforeAll(async () => {
+  all = await startNodes([
+    { name: 'n1', servers: ['near'], clients: [] },
+    { name: 'n2', servers: ['far'], clients: [] },
+  ]);
+  [first, second] = all.nodes as [TestNode, TestNode];
+  outside = await startClient(second.self);
+  await ipBatch(
+    SOURCES.map((address) => `addr add ${address}/24 dev uplink`),
+    second.self.namespace,
+  );
+  const many = { n: 10, nodePort: MANY_PORT, targetPort: TARGET_PORT };
+  first.manifests.put('many.yaml', service('many', many, second.pods('far')));
+  first.manifests.put('web.yaml', service('web', { n: 11, nodePort: WEB_PORT }, first.servers));
+  agent = await first.startAgent();
+});
+afterAll(async () => {
+  await outside?.stop();
+  all?.remove();
+});
+
+const logged = (text: string): string | undefined => agent.log.find((line) => line.includes(text));
+
+const nodePort = (port: number) => ({ address: UPLINK, port, protocol: 'TCP' }) as const;
+
+test('40,000 connections at once, and one from before: each goes on and gets its own answer', async () => {
+  const own = await outside.open(nodePort(WEB_PORT));
+  const load = await outside.startLoad(nodePort(WEB_PORT), { concurrency: 2, timeoutMs: 60_000 });
+  const served = ['tcp', TARGET_PORT, CLIENTS] as const;
+  const answers = await whileManyServed(second, 'far', served, () =>
+    askMany(second, 'tcp', [UPLINK, MANY_PORT], CLIENTS, SOURCES),
+  );
+  const grown = await until(() => logged('has grown'), 'the table has grown');
+  expect(await own.talk('still there')).toMatchObject({ kind: 'answered', backend: 'near' });
+  expect((await load.stop()).failures).toEqual([]);
+  expect(answers).toBe(`${CLIENTS} 0 0 0`);
+  expect(JSON.parse(grown)).toMatchObject({
+    connections: { IPv4: 262_144, IPv6: 65_536 },
+    before: { IPv4: 65_536, IPv6: 65_536 },
+  });
+  await own.close();
+});
+
+test('it has its new size in every view, and follows changes as before', async () => {
+  const { tables } = await first.status();
+  expect(tables).toContainEqual(expect.objectContaining({ name: 'fl_conn4', capacity: GROWN }));
+  first.manifests.put('late.yaml', service('late', { n: 12, nodePort: 30_082 }, first.servers));
+  await first.programmed();
+  expect(await outside.once(nodePort(30_082))).toMatchObject({ kind: 'answered' });
+});
+
+test('the next agent keeps the size, and removes the tables of versions that had others', async () => {
+  await agent.stop();
+  const maps = join(first.instance.bpfRoot, 'maps');
+  const some = openPinnedMap(join(maps, 'fl_reason'));
+  some.pin(join(maps, 'fl_flow4_v2'));
+  some.close();
+  agent = await first.startAgent();
+  expect(existsSync(join(maps, 'fl_flow4_v2'))).toBe(false);
+  const { tables } = await first.status();
+  expect(tables).toContainEqual(expect.objectContaining({ name: 'fl_conn4', capacity: GROWN }));
+});
