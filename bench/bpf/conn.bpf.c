@@ -113,7 +113,7 @@ static __always_inline bool begin(__u32 i, const struct tuple *t, struct conn_sl
 		return false;
 	make_record(i, t, &r);
 	write_record(slot->index, &r, &env, FAMILY_IPV4);
-	if (claim_reply(&r, slot->index, false, &env, FAMILY_IPV4) != CLAIM_MADE) {
+	if (claim_reply(&r, slot->index, &env, FAMILY_IPV4) != CLAIM_MADE) {
 		cancel_slot(slot, t, &env, FAMILY_IPV4);
 		return false;
 	}
@@ -250,7 +250,7 @@ static __always_inline __u32 begin_in_table(__u32 i)
 	wire_at(i, &t);
 	if (!begin(i, &t, &slot) || !lock_slot(&slot, FAMILY_IPV4))
 		return 0;
-	release_slot(&slot, 0, &env, FAMILY_IPV4);
+	release_slot(&slot, &env, FAMILY_IPV4);
 	return 1;
 }
 

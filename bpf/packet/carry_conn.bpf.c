@@ -42,6 +42,8 @@ struct {
 	__type(value, struct carrying);
 } fl_carrying SEC(".maps");
 
+_Static_assert(offsetof(struct carrying, round) == 104, "AT of loader/migration/table.ts");
+
 static __always_inline struct carrying *carrying(void)
 {
 	__u32 zero = 0;

@@ -117,14 +117,12 @@ struct packet {
 	__u32 quoted_network;
 	__u32 fragment_id;
 	/* SNAT ports that were met in the search, see snat/search.h; 0: none. */
-	__u16 resting_port;
 	__u16 ended_port;
 	__u16 half_open_port;
 	__u16 former_port; /* SNAT port that the connection has had with former_backend; 0: none */
 	__u32 ended_seen;  /* as in struct conn */
 	__u32 half_open_seen;
 	struct address former; /* the address of former_port */
-	__u32 from_snat;       /* at XDP: 1 + the record by which an answer has its client back */
 	__u8 quote[MAX_QUOTE]; /* of an ICMP error: the beginning of the packet */
 	struct way way;
 	/* Of packets before. */

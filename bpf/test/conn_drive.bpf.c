@@ -20,8 +20,6 @@ struct operation {
 	__u32 outcome;
 	struct conn_slot slot;
 	__u32 half;
-	__u32 rests;
-	__u32 takes_resting;
 	union conn_record record;
 };
 
@@ -48,7 +46,7 @@ static __always_inline __u32 begin(struct operation *o, enum family family)
 		return begun;
 	write_record(o->slot.index, &o->record, &o->env, family);
 	if (o->record.conn.reply_port)
-		claimed = claim_reply(&o->record, o->slot.index, o->takes_resting, &o->env, family);
+		claimed = claim_reply(&o->record, o->slot.index, &o->env, family);
 	if (claimed == CLAIM_MADE)
 		publish_slot(&o->slot, family);
 	else
@@ -69,7 +67,7 @@ static __always_inline __u32 claim(struct operation *o, enum family family)
 	put_conn_address(&o->record, CONN_REPLY, &reply, family);
 	o->record.conn.reply_port = port;
 	write_reply(o->slot.index, &o->record, family);
-	claimed = claim_reply(&o->record, o->slot.index, o->takes_resting, &o->env, family);
+	claimed = claim_reply(&o->record, o->slot.index, &o->env, family);
 	if (claimed != CLAIM_MADE) {
 		o->record.conn.reply_port = 0;
 		write_reply(o->slot.index, &o->record, family);
@@ -83,7 +81,7 @@ static __always_inline __u32 release(struct operation *o, enum family family)
 {
 	if (find(o, family) || !lock_slot(&o->slot, family))
 		return NOT_FOUND;
-	release_slot(&o->slot, o->rests, &o->env, family);
+	release_slot(&o->slot, &o->env, family);
 	return 0;
 }
 

@@ -35,6 +35,19 @@ struct {
 	__type(value, struct states_case);
 } fl_case SEC(".maps");
 
+/* As read_tcp() and set_headers() of the packet programs. */
+static __always_inline void set_tcp(struct conn_packet *p, __u32 sequence, __u32 acknowledged,
+				    __u8 flags)
+{
+	p->tcp_flags = flags;
+	p->progress = (sequence & 0xffff0000) | acknowledged >> 16;
+	p->syn = 0;
+	if (flags & TCP_ACK && flags & (TCP_SYN | TCP_RST))
+		p->syn = syn_at(acknowledged - 1);
+	else if (flags & TCP_SYN)
+		p->syn = syn_at(sequence);
+}
+
 SEC("tc") int fl_states(struct __sk_buff *skb)
 {
 	__u32 zero = 0;

@@ -47,7 +47,7 @@ static __always_inline void take_out(struct conn_slot *slot, struct conn_env *en
 		__builtin_memset(traffic, 0, sizeof(*traffic));
 	if (c)
 		c->backend_id = 0;
-	release_slot(slot, 0, env, family);
+	release_slot(slot, env, family);
 }
 
 static __always_inline void free_claims(__u32 index, const union conn_record *from,
@@ -65,10 +65,10 @@ static __always_inline bool claim_both(const union conn_record *from, __u32 inde
 {
 	const struct conn *c = &from->conn;
 
-	if (c->reply_port && claim_reply(from, index, true, env, family) != CLAIM_MADE)
+	if (c->reply_port && claim_reply(from, index, env, family) != CLAIM_MADE)
 		return false;
 	return !c->life.flags.masquerade || c->marks.own ||
-	       claim_side(from, index, OF_MIDDLE, true, env, family) == CLAIM_MADE;
+	       claim_side(from, index, OF_MIDDLE, env, family) == CLAIM_MADE;
 }
 
 /* No other CPU begins connections here yet, or has begun this one. */

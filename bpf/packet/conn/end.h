@@ -20,27 +20,22 @@ static __always_inline __u64 tomb_after(const union conn_record *r, __u32 tag,
 	if (c->life.protocol != PROTOCOL_UDP || c->life.state != CONN_NEW ||
 	    !c->life.flags.masquerade || ticks_passed(c->seen, env->now) >= env->udp_new)
 		return 0;
-	return tomb_of(tag | TOMB_AWAITS, c->seen + env->udp_new);
+	return tomb_of(tag, c->seen + env->udp_new);
 }
 
-/*
- * All but the word of the slot, which is BUSY. `rests`: ticks for which the tuple is the last
- * choice for others.
- */
-static __always_inline int let_go(const struct conn_slot *slot, __u32 rests,
-				  const struct conn_env *env, enum family family)
+/* All but the word of the slot, which is BUSY. */
+static __always_inline int let_go(const struct conn_slot *slot, const struct conn_env *env,
+				  enum family family)
 {
 	const union conn_record *r = slot ? conn_at(slot->index, family) : NULL;
 	struct conn_key key;
-	__u64 tomb;
 
 	if (!r || !env)
 		return 0;
 	count_end(r, slot->index, family);
 	key = key_in(r, OF_REPLY, env, family);
-	tomb = rests ? tomb_of(key.tag, env->now + rests) : tomb_after(r, key.tag, env);
 	if (r->conn.reply_port)
-		free_reply(&key, slot->index, tomb, family);
+		free_reply(&key, slot->index, tomb_after(r, key.tag, env), family);
 	if (r->conn.life.flags.masquerade && !r->conn.marks.own) {
 		key = key_in(r, OF_MIDDLE, env, family);
 		free_reply(&key, slot->index, 0, family);
@@ -51,24 +46,24 @@ static __always_inline int let_go(const struct conn_slot *slot, __u32 rests,
 	return 0;
 }
 
-__noinline int fl_let_go4(const struct conn_slot *slot, __u32 rests, const struct conn_env *env)
+__noinline int fl_let_go4(const struct conn_slot *slot, const struct conn_env *env)
 {
-	return let_go(slot, rests, env, FAMILY_IPV4);
+	return let_go(slot, env, FAMILY_IPV4);
 }
 
-__noinline int fl_let_go6(const struct conn_slot *slot, __u32 rests, const struct conn_env *env)
+__noinline int fl_let_go6(const struct conn_slot *slot, const struct conn_env *env)
 {
-	return let_go(slot, rests, env, FAMILY_IPV6);
+	return let_go(slot, env, FAMILY_IPV6);
 }
 
 /* Ends the connection of a slot that this CPU has locked. */
-static __always_inline void release_slot(struct conn_slot *slot, __u32 rests,
-					 const struct conn_env *env, enum family family)
+static __always_inline void release_slot(struct conn_slot *slot, const struct conn_env *env,
+					 enum family family)
 {
 	if (family == FAMILY_IPV4)
-		fl_let_go4(slot, rests, env);
+		fl_let_go4(slot, env);
 	else
-		fl_let_go6(slot, rests, env);
+		fl_let_go6(slot, env);
 	set_word(slot, 0, family);
 }
 

@@ -23,9 +23,8 @@ struct reply_claim {
 	struct conn_key key;
 	__u32 now;
 	__u64 word;
-	struct reply_slot at;	   /* where it goes */
-	struct reply_slot resting; /* the tomb that CLAIM_RESTS is about */
-	__u32 holder;		   /* of CLAIM_TAKEN: 1 + the record that has the tuple, or 0 */
+	struct reply_slot at; /* where it goes */
+	__u32 holder;	      /* of CLAIM_TAKEN: 1 + the record that has the tuple, or 0 */
 	__u32 pad;
 };
 

@@ -132,7 +132,7 @@ struct client_bucket {
 	__u32 elsewhere; /* keys whose first bucket this is, and that are in their second one */
 };
 
-/* Upper half: a word. Lower half: the record; of a tomb the tag that it keeps from others, or 0. */
+/* Upper half: a word. Lower half: the record; of a tomb the tag that it keeps from others. */
 struct reply_bucket {
 	__u64 word[CONN_SLOTS];
 	__u64 elsewhere;

@@ -91,10 +91,9 @@ static __always_inline bool take_client_port(struct packet *p, __u16 port, enum 
 	else
 		c->reply_port = port;
 	write_record(p->slot.index, &p->conn, &p->env, family);
-	return (side == OF_MIDDLE
-			? claim_side(&p->conn, p->slot.index, OF_MIDDLE, true, &p->env, family)
-			: claim_side(&p->conn, p->slot.index, OF_REPLY, true, &p->env, family)) ==
-	       CLAIM_MADE;
+	return (side == OF_MIDDLE ? claim_side(&p->conn, p->slot.index, OF_MIDDLE, &p->env, family)
+				  : claim_side(&p->conn, p->slot.index, OF_REPLY, &p->env,
+					       family)) == CLAIM_MADE;
 }
 
 __noinline int fl_take_client4(__u32 port)
@@ -196,7 +195,7 @@ static __always_inline void keep_former_port(struct packet *p, enum family famil
 	if (!set_former_port(p, family))
 		return;
 	write_record(p->slot.index, &p->conn, &p->env, family);
-	if (claim_reply(&p->conn, p->slot.index, true, &p->env, family) == CLAIM_MADE)
+	if (claim_reply(&p->conn, p->slot.index, &p->env, family) == CLAIM_MADE)
 		return;
 	p->conn.conn.reply_port = 0;
 	write_record(p->slot.index, &p->conn, &p->env, family);
@@ -272,7 +271,7 @@ static __always_inline enum conn_begin put_conn(struct packet *p, const struct t
 		return begun;
 	write_record(p->slot.index, &p->conn, &p->env, family);
 	if (p->conn.conn.reply_port &&
-	    claim_reply(&p->conn, p->slot.index, true, &p->env, family) != CLAIM_MADE) {
+	    claim_reply(&p->conn, p->slot.index, &p->env, family) != CLAIM_MADE) {
 		cancel_slot(&p->slot, t, &p->env, family);
 		return BEGIN_NO_ROOM;
 	}

@@ -121,7 +121,7 @@ static __always_inline bool end_record(const union conn_record *copy, struct con
 {
 	if (!lock_record(copy, slot, family))
 		return false;
-	release_slot(slot, 0, env, family);
+	release_slot(slot, env, family);
 	return true;
 }
 

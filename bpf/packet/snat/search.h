@@ -79,20 +79,14 @@ static __always_inline void give_up_port(struct packet *p, enum family family)
 	free_reply(&key, p->slot.index, 0, family);
 }
 
-/*
- * The record of p->conn, whose slot is BUSY, gets the port of p->back if nobody else has it.
- * `takes_resting`: a backend may have it in TIME-WAIT.
- */
-static __always_inline bool take_snat_port(hook_context *ctx, struct packet *p, bool takes_resting,
-					   enum family family)
+/* The record of p->conn, whose slot is BUSY, gets the port of p->back if nobody else has it. */
+static __always_inline bool take_snat_port(hook_context *ctx, struct packet *p, enum family family)
 {
 	enum conn_claim claim;
 
 	p->conn.conn.reply_port = p->back.destination_port;
 	write_reply(p->slot.index, &p->conn, family);
-	claim = claim_reply(&p->conn, p->slot.index, takes_resting, &p->env, family);
-	if (claim == CLAIM_RESTS && !p->resting_port)
-		p->resting_port = p->back.destination_port;
+	claim = claim_reply(&p->conn, p->slot.index, &p->env, family);
 	if (claim == CLAIM_TAKEN)
 		note_candidate(p, family);
 	if (claim != CLAIM_MADE)
@@ -103,31 +97,29 @@ static __always_inline bool take_snat_port(hook_context *ctx, struct packet *p, 
 	return false;
 }
 
-__noinline int fl_take_snat4(hook_context *ctx, __u32 port, bool takes_resting)
+__noinline int fl_take_snat4(hook_context *ctx, __u32 port)
 {
 	struct packet *p = this_packet();
 
 	if (!p)
 		return false;
 	p->back.destination_port = port;
-	return take_snat_port(ctx, p, takes_resting, FAMILY_IPV4);
+	return take_snat_port(ctx, p, FAMILY_IPV4);
 }
 
-__noinline int fl_take_snat6(hook_context *ctx, __u32 port, bool takes_resting)
+__noinline int fl_take_snat6(hook_context *ctx, __u32 port)
 {
 	struct packet *p = this_packet();
 
 	if (!p)
 		return false;
 	p->back.destination_port = port;
-	return take_snat_port(ctx, p, takes_resting, FAMILY_IPV6);
+	return take_snat_port(ctx, p, FAMILY_IPV6);
 }
 
-static __always_inline bool take_port(hook_context *ctx, __u16 port, bool takes_resting,
-				      enum family family)
+static __always_inline bool take_port(hook_context *ctx, __u16 port, enum family family)
 {
-	return family == FAMILY_IPV4 ? fl_take_snat4(ctx, port, takes_resting)
-				     : fl_take_snat6(ctx, port, takes_resting);
+	return family == FAMILY_IPV4 ? fl_take_snat4(ctx, port) : fl_take_snat6(ctx, port);
 }
 
 /* --- ports of others ---------------------------------------------------------------------------
@@ -176,7 +168,7 @@ static __always_inline bool take_from_other(hook_context *ctx, __u16 port, bool 
 	return port &&
 	       (family == FAMILY_IPV4 ? fl_end_met4(port, has_ended)
 				      : fl_end_met6(port, has_ended)) &&
-	       take_port(ctx, port, true, family);
+	       take_port(ctx, port, family);
 }
 
 /*
@@ -186,8 +178,6 @@ static __always_inline bool take_from_other(hook_context *ctx, __u16 port, bool 
  */
 static __always_inline bool take_held_port(hook_context *ctx, struct packet *p, enum family family)
 {
-	if (p->resting_port && take_port(ctx, p->resting_port, true, family))
-		return true;
 	if (take_from_other(ctx, p->ended_port, true, family))
 		return true;
 	if (!take_from_other(ctx, p->half_open_port, false, family))
@@ -217,7 +207,7 @@ static __always_inline bool search_port(hook_context *ctx, struct packet *p, __u
 		__u32 at = nth_try(hash, call * TRIES_OF_CALL + i);
 		__u16 port = call < CALLS_BESIDE ? fl_port_beside(at) : fl_port_at(at);
 
-		if (!is_kept_port(port) && take_port(ctx, port, false, family))
+		if (!is_kept_port(port) && take_port(ctx, port, family))
 			return true;
 	}
 	return false;
@@ -254,21 +244,18 @@ static __always_inline bool take_any_port(hook_context *ctx, struct packet *p, e
 
 	if (!s)
 		return false;
-	p->resting_port = 0;
 	p->ended_port = 0;
 	p->half_open_port = 0;
 	if (p->wire.protocol == PROTOCOL_SCTP)
-		return take_port(ctx, own, true, family);
+		return take_port(ctx, own, family);
 	/* Port 0 of UDP asks for no answer, and stands for none in the record. */
-	if (own && !is_local_port(s, own) && !is_kept_port(own) &&
-	    take_port(ctx, own, false, family))
+	if (own && !is_local_port(s, own) && !is_kept_port(own) && take_port(ctx, own, family))
 		return true;
 	for (__u32 call = 0; call < CALLS; call++) {
 		if (family == FAMILY_IPV4 ? fl_search_port4(ctx, call) : fl_search_port6(ctx, call))
 			return true;
 	}
-	if (own && is_local_port(s, own) && !is_kept_port(own) &&
-	    take_port(ctx, own, false, family))
+	if (own && is_local_port(s, own) && !is_kept_port(own) && take_port(ctx, own, family))
 		return true;
 	return take_held_port(ctx, p, family);
 }

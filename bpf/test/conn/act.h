@@ -23,7 +23,7 @@ static __always_inline void end(struct work *w, enum family family)
 		return;
 	if (w->again.conn.spare)
 		add_sure(w->id);
-	release_slot(&w->slot, bpf_get_prandom_u32() & 1, &w->env, family);
+	release_slot(&w->slot, &w->env, family);
 	COUNT(ended, 1);
 }
 
@@ -74,8 +74,7 @@ static __always_inline bool claim_port(struct work *w, enum family family)
 {
 	w->copy.conn.reply_port = any_port();
 	write_reply(w->slot.index, &w->copy, family);
-	if (claim_reply(&w->copy, w->slot.index, bpf_get_prandom_u32() & 1, &w->env, family) ==
-	    CLAIM_MADE)
+	if (claim_reply(&w->copy, w->slot.index, &w->env, family) == CLAIM_MADE)
 		return true;
 	COUNT(taken, 1);
 	w->copy.conn.reply_port = 0;

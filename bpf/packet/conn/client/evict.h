@@ -103,9 +103,9 @@ static __always_inline void evict(const struct conn_slot *victim, const struct c
 				  enum family family)
 {
 	if (family == FAMILY_IPV4)
-		fl_let_go4(victim, 0, env);
+		fl_let_go4(victim, env);
 	else
-		fl_let_go6(victim, 0, env);
+		fl_let_go6(victim, env);
 	COUNT_CONN(evicted, family);
 }
 

@@ -35,19 +35,6 @@ static __always_inline __u8 syn_at(__u32 sequence)
 	return hash ? hash : 1;
 }
 
-/* In host byte order. */
-static __always_inline void set_tcp(struct conn_packet *p, __u32 sequence, __u32 acknowledged,
-				    __u8 flags)
-{
-	p->tcp_flags = flags;
-	p->progress = (sequence & 0xffff0000) | acknowledged >> 16;
-	p->syn = 0;
-	if (flags & TCP_ACK && flags & (TCP_SYN | TCP_RST))
-		p->syn = syn_at(acknowledged - 1);
-	else if (flags & TCP_SYN)
-		p->syn = syn_at(sequence);
-}
-
 /*
  * Sequence numbers of one connection that are seen one after the other differ by no more than its
  * window, so that one that is farther away is forged. In units of 64 KiB: 32 MiB, the most that

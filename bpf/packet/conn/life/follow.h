@@ -51,12 +51,6 @@ __noinline __u32 fl_conn_step(__u64 life_word, __u32 event, __u32 syn)
 	return change.word;
 }
 
-/* Of the first packet. One that is no SYN of TCP may be forged. */
-static __always_inline conn_progress first_progress(const struct conn_packet *p)
-{
-	return p->tcp_flags & TCP_SYN ? p->progress : 0;
-}
-
 /* What a SYN-ACK acknowledges the client goes on from, and the other way round. */
 static __always_inline void begin_anew(struct conn *c, struct conn_life life,
 				       const struct conn_packet *p)

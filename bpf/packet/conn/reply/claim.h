@@ -9,76 +9,66 @@
 
 #include "packet/conn/reply/slots.h"
 
-/* The worst of what is met counts. */
 enum conn_claim {
 	CLAIM_MADE,
-	CLAIM_RESTS, /* nobody has it, but a backend may have it in TIME-WAIT: the last choice */
 	CLAIM_TAKEN, /* another connection has it, or its backend may still answer one */
 	CLAIM_NO_ROOM,
 };
 
-static __always_inline enum conn_claim meet_tomb(struct reply_claim *c, const struct reply_slot *at)
+static __always_inline bool is_kept_by(__u64 tomb, const struct reply_claim *c)
 {
-	if (((__u32)at->word & CONN_TAG) != c->key.tag || !wait_for(at->word, c->now))
-		return CLAIM_MADE;
-	c->resting = *at;
-	return at->word & TOMB_AWAITS ? CLAIM_TAKEN : CLAIM_RESTS;
+	return (__u32)tomb == c->key.tag && wait_for(tomb, c->now);
 }
 
 /* Swapped for itself, so that what is read of its record is not older than the word. */
-static __always_inline enum conn_claim meet_word(struct reply_claim *c, const struct reply_slot *at,
-						 enum family family)
+static __always_inline bool has_holder(struct reply_claim *c, const struct reply_slot *at,
+				       enum family family)
 {
 	const union conn_record *other;
 
 	if (at->word >> 32 != c->key.tag || at->word == c->word ||
 	    !swap_reply(at, at->word, family))
-		return CLAIM_MADE;
+		return false;
 	other = conn_at(at->word, family);
 	if (!other || !has_reply_tuple(other, &c->tuple, family))
-		return CLAIM_MADE;
+		return false;
 	c->holder = (__u32)at->word + 1;
-	return CLAIM_TAKEN;
+	return true;
 }
 
-static __always_inline int meet_others(struct reply_claim *c, __u32 bucket, enum family family)
+static __always_inline int is_taken_in(struct reply_claim *c, __u32 bucket, enum family family)
 {
 	const struct reply_bucket *b = reply_bucket_at(bucket, family);
-	enum conn_claim met = CLAIM_MADE;
+	bool is_taken = false;
 
-	for (__u32 i = 0; b && c && i < CONN_SLOTS && met != CLAIM_TAKEN; i++) {
+	for (__u32 i = 0; b && c && i < CONN_SLOTS && !is_taken; i++) {
 		struct reply_slot at = {
 			.bucket = bucket,
 			.slot = i,
 			.word = *(const volatile __u64 *)&b->word[i],
 		};
-		enum conn_claim one =
-			at.word >> 32 & CONN_TOMB ? meet_tomb(c, &at) : meet_word(c, &at, family);
 
-		if (one > met)
-			met = one;
+		is_taken = at.word >> 32 & CONN_TOMB ? is_kept_by(at.word, c)
+						     : has_holder(c, &at, family);
 	}
-	return met;
+	return is_taken;
 }
 
-__noinline int fl_meet_others4(struct reply_claim *c, __u32 bucket)
+__noinline int fl_is_taken_in4(struct reply_claim *c, __u32 bucket)
 {
-	return meet_others(c, bucket, FAMILY_IPV4);
+	return is_taken_in(c, bucket, FAMILY_IPV4);
 }
 
-__noinline int fl_meet_others6(struct reply_claim *c, __u32 bucket)
+__noinline int fl_is_taken_in6(struct reply_claim *c, __u32 bucket)
 {
-	return meet_others(c, bucket, FAMILY_IPV6);
+	return is_taken_in(c, bucket, FAMILY_IPV6);
 }
 
-static __always_inline enum conn_claim meet_all(struct reply_claim *c, enum family family)
+static __always_inline bool is_taken(struct reply_claim *c, enum family family)
 {
-	bool is_ipv4 = family == FAMILY_IPV4;
-	enum conn_claim first, second;
-
-	first = is_ipv4 ? fl_meet_others4(c, c->key.first) : fl_meet_others6(c, c->key.first);
-	second = is_ipv4 ? fl_meet_others4(c, c->key.second) : fl_meet_others6(c, c->key.second);
-	return first > second ? first : second;
+	if (family == FAMILY_IPV4)
+		return fl_is_taken_in4(c, c->key.first) || fl_is_taken_in4(c, c->key.second);
+	return fl_is_taken_in6(c, c->key.first) || fl_is_taken_in6(c, c->key.second);
 }
 
 /* Counted first: who does not find it in the first bucket must look on. */
@@ -92,20 +82,13 @@ static __always_inline bool put_reply(const struct reply_claim *c, const struct 
 	return false;
 }
 
-static __always_inline enum conn_claim make_claim(struct reply_claim *c, bool takes_resting,
-						  enum family family)
+static __always_inline enum conn_claim make_claim(struct reply_claim *c, enum family family)
 {
-	enum conn_claim met = meet_all(c, family);
-
-	if (met == CLAIM_TAKEN || (met == CLAIM_RESTS && !takes_resting))
-		return met;
-	if (met == CLAIM_RESTS)
-		c->at = c->resting;
-	else if (!choose_reply(&c->key, c->now, &c->at, family))
+	if (is_taken(c, family))
+		return CLAIM_TAKEN;
+	if (!choose_reply(&c->key, c->now, &c->at, family) || !put_reply(c, &c->at, family))
 		return CLAIM_NO_ROOM;
-	if (!put_reply(c, &c->at, family))
-		return CLAIM_NO_ROOM;
-	if (meet_all(c, family) != CLAIM_TAKEN)
+	if (!is_taken(c, family))
 		return CLAIM_MADE;
 	free_reply(&c->key, c->word, 0, family);
 	return CLAIM_TAKEN;
@@ -116,8 +99,8 @@ static __always_inline enum conn_claim make_claim(struct reply_claim *c, bool ta
  * Another CPU may have taken the free slot first: then once more.
  */
 static __always_inline enum conn_claim claim_side(const union conn_record *r, __u32 index,
-						  enum conn_side side, bool takes_resting,
-						  struct conn_env *env, enum family family)
+						  enum conn_side side, struct conn_env *env,
+						  enum family family)
 {
 	struct reply_claim *c = &env->claim;
 	enum conn_claim made;
@@ -127,19 +110,18 @@ static __always_inline enum conn_claim claim_side(const union conn_record *r, __
 	c->now = env->now;
 	c->word = (__u64)c->key.tag << 32 | index;
 	c->holder = 0;
-	made = make_claim(c, takes_resting, family);
+	made = make_claim(c, family);
 	if (made == CLAIM_NO_ROOM)
-		made = make_claim(c, takes_resting, family);
+		made = make_claim(c, family);
 	if (made == CLAIM_NO_ROOM)
 		COUNT_CONN(no_reply, family);
 	return made;
 }
 
 static __always_inline enum conn_claim claim_reply(const union conn_record *r, __u32 index,
-						   bool takes_resting, struct conn_env *env,
-						   enum family family)
+						   struct conn_env *env, enum family family)
 {
-	return claim_side(r, index, OF_REPLY, takes_resting, env, family);
+	return claim_side(r, index, OF_REPLY, env, family);
 }
 
 #endif

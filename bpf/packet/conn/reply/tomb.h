@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What a reply slot may become when its connection ends: nobody else gets the tuple before a tick,
- * because the backend may still answer, or has the connection in TIME-WAIT. No maps.
+ * because the backend may still answer. Lower half: the tag. No maps.
  */
 #ifndef FAIRLEAD_CONN_TOMB_H
 #define FAIRLEAD_CONN_TOMB_H
@@ -9,10 +9,7 @@
 #include "common/address.h"
 #include "packet/conn/types.h"
 
-/* Lower half of a tomb, beside the tag: the backend may still answer. */
-#define TOMB_AWAITS CONN_HALF
-
-#define NEVER	    0xffffffffu
+#define NEVER 0xffffffffu
 
 static __always_inline __u64 tomb_of(__u32 tag, __u32 until)
 {

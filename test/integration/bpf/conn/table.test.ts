@@ -3,7 +3,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { auditAndEmpty, countsOf, recordAt, slotsOf } from './support/audit.ts';
 import { BUSY, ConnTable, FAMILIES } from './support/conn-table.ts';
-import { type Connection, TICKS_PER_SECOND, UDP_NEW } from './support/operation.ts';
+import { type Connection, UDP_NEW } from './support/operation.ts';
 
 /** Half-open ones have three of seven slots. */
 const MOST_HALF = 3;
@@ -124,23 +124,6 @@ describe.each(FAMILIES)('%s', (family) => {
     expect(auditAndEmpty(table)).toEqual([]);
   });
 
-  test('a tuple that rests is the last choice, and free after that', () => {
-    open(100);
-    for (const isChosen of [false, true]) {
-      const replyPort = isChosen ? 5_000 : 6_000;
-      table.begin({ id: 1, replyPort });
-      table.release({ id: 1 }, 100);
-      expect(table.findReply({ id: 1, replyPort })).toBeUndefined();
-      table.now += 99;
-      expect(table.begin({ id: 2, replyPort })).toBe('rests');
-      if (!isChosen) table.now += 1;
-      expect(table.begin({ id: 2, replyPort }, { takesResting: isChosen })).toBe('made');
-      expect(table.findReply({ id: 2, replyPort })).toMatchObject({ id: 2 });
-      table.release({ id: 2 });
-    }
-    expect(auditAndEmpty(table)).toEqual([]);
-  });
-
   test('half-open connections have three slots of a bucket, and the oldest goes', () => {
     open(1);
     for (const { id } of numbered(10)) {
@@ -178,7 +161,7 @@ describe.each(FAMILIES)('%s', (family) => {
     expect(table.find(question)).toBeUndefined();
     const other = { id: 2, protocol: 'udp', replyPort: 5_000 } as const;
     table.now += UDP_NEW - 2;
-    expect(table.begin(other, { takesResting: true })).toBe('taken');
+    expect(table.begin(other)).toBe('taken');
     table.now += 1;
     expect(table.begin(other)).toBe('made');
     expect(auditAndEmpty(table)).toEqual([]);
@@ -201,12 +184,13 @@ describe.each(FAMILIES)('%s', (family) => {
   test('tombs give way where replies have no slot left', () => {
     open(1);
     for (const { id } of numbered(20)) {
-      expect(table.begin({ id })).toBe('made');
-      table.release({ id }, 10 * TICKS_PER_SECOND);
+      expect(table.begin({ id, protocol: 'udp' })).toBe('made');
+      table.release({ id, protocol: 'udp' });
       table.now += 1;
     }
-    expect(table.begin({ id: 30, replyPort: 1_024 + 19 })).toBe('rests');
-    expect(table.begin({ id: 30, replyPort: 1_024 })).toBe('made');
+    const next = { id: 30, protocol: 'udp' } as const;
+    expect(table.begin({ ...next, replyPort: 1_024 + 19 })).toBe('taken');
+    expect(table.begin({ ...next, replyPort: 1_024 })).toBe('made');
     expect(countsOf(table.object, family).noReply).toBe(0);
     expect(auditAndEmpty(table)).toEqual([]);
   });

@@ -27,7 +27,7 @@ export interface TableCarry {
 }
 
 /** struct carrying: behind struct conn_env the round, and the next bucket. */
-const AT = { secret: 0, now: 8, udpNew: 12, round: 120, bucket: 124 } as const;
+const AT = { secret: 0, now: 8, udpNew: 12, round: 104, bucket: 108 } as const;
 const PART_BUCKETS = 4_096;
 const FRAME = new Uint8Array(64);
 

@@ -4,7 +4,7 @@ import type { BpfObject } from '../../../../../src/sys/native.ts';
 import { ConnTable, openTable, suffixOf } from './conn-table.ts';
 import { SECRET, UDP_NEW } from './operation.ts';
 
-const AT = { now: 8, udpNew: 12, round: 120, bucket: 124, counts: 128, dropped: 140 } as const;
+const AT = { now: 8, udpNew: 12, round: 104, bucket: 108, counts: 112, dropped: 124 } as const;
 const DATA = new Uint8Array(64);
 
 export interface Round {
@@ -50,7 +50,7 @@ export class Carrier {
   carry(now: number): Round {
     const [from, to] = this.#buckets;
     const view = new DataView(this.object.map('fl_carrying').mmap());
-    new Uint8Array(view.buffer, 0, 144).fill(0);
+    new Uint8Array(view.buffer, 0, 128).fill(0);
     this.#round += 1;
     view.setBigUint64(0, SECRET, true);
     view.setUint32(AT.now, now, true);

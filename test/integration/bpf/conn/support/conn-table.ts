@@ -21,7 +21,7 @@ export const HALF = 0x20000000;
 export const BUSY = 0x80000000;
 
 const BEGUN = ['made', 'doubled', 'no room'] as const;
-const CLAIMED = ['made', 'rests', 'taken', 'no reply'] as const;
+const CLAIMED = ['made', 'taken', 'no reply'] as const;
 const NOT_FOUND = 99;
 
 export interface Found {
@@ -86,10 +86,9 @@ export class ConnTable {
   }
 
   /** Half-open unless told otherwise; its reply tuple is claimed if it has a port. */
-  begin(connection: Connection, { half = true, takesResting = false } = {}): Begun {
+  begin(connection: Connection, { half = true } = {}): Begun {
     const operation = this.#on(connection);
-    operation.setUint32(176, half ? HALF : 0, true);
-    operation.setUint32(184, Number(takesResting), true);
+    operation.setUint32(160, half ? HALF : 0, true);
     return claimedOf(this.#run(operation, WHAT.begin));
   }
 
@@ -108,8 +107,8 @@ export class ConnTable {
     const outcome = this.#run(operation, side === 'client' ? WHAT.find : WHAT.findReply);
     if (outcome === NOT_FOUND) return undefined;
     return {
-      index: operation.getUint32(168, true),
-      isHalf: (operation.getUint32(172, true) & HALF) !== 0,
+      index: operation.getUint32(152, true),
+      isHalf: (operation.getUint32(156, true) & HALF) !== 0,
       id: operation.getUint32(RECORD_AT + AT.id, true),
       replyPort: operation.getUint16(RECORD_AT + AT.replyPort, true),
     };
@@ -119,14 +118,12 @@ export class ConnTable {
     return this.#run(this.#on(connection), WHAT.confirm) === 0;
   }
 
-  /** `rests`: ticks for which its reply tuple is the last choice. */
-  release(connection: Connection, rests = 0): boolean {
-    return this.releaseRecord(recordOf(connection, this.family, this.now), rests);
+  release(connection: Connection): boolean {
+    return this.releaseRecord(recordOf(connection, this.family, this.now));
   }
 
-  releaseRecord(record: Uint8Array, rests = 0): boolean {
+  releaseRecord(record: Uint8Array): boolean {
     const operation = operationOn(record, 'client', this.family, this.now);
-    operation.setUint32(180, rests, true);
     return this.#run(operation, WHAT.release) === 0;
   }
 
@@ -151,11 +148,11 @@ export class ConnTable {
 
   /** The outcome; the operation is as the program has left it. */
   #run(operation: DataView<ArrayBuffer>, what: number): number {
-    operation.setUint32(160, what, true);
+    operation.setUint32(144, what, true);
     const bytes = new Uint8Array(operation.buffer);
     const { dataOut } = this.#program.testRun({ dataIn: bytes, dataOutSize: OPERATION_SIZE });
     bytes.set(dataOut);
-    return operation.getUint32(164, true);
+    return operation.getUint32(148, true);
   }
 }
 

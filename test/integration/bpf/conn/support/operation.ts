@@ -15,11 +15,11 @@ export const PROTOCOL = { tcp: 6, udp: 17 } as const;
 export const STATE = { new: 0, answered: 1, established: 2 } as const;
 
 /** Ticks: see bpf/packet/conn/types.h. */
-export const TICKS_PER_SECOND = 60;
+const TICKS_PER_SECOND = 60;
 export const UDP_NEW = 30 * TICKS_PER_SECOND;
 
-export const OPERATION_SIZE = 320;
-export const RECORD_AT = 192;
+export const OPERATION_SIZE = 296;
+export const RECORD_AT = 168;
 /** Offsets in a record. */
 export const AT = {
   state: 0,
