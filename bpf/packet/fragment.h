@@ -56,8 +56,8 @@ __noinline int fl_know_ports(void)
 }
 
 /*
- * A later fragment without a flow. An address that answers on every port is no station's: what goes
- * to it is dropped here. Any other packet may be meant for the node, or for someone else.
+ * A later fragment of no connection. An address that answers on every port is no station's: what
+ * goes to it is dropped here. Any other packet may be meant for the node, or for someone else.
  */
 static __always_inline int on_stray(struct packet *p, enum family family)
 {

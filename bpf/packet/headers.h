@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Headers of packets, and what the record of a packet has of them. */
+/* Headers of packets, and what struct packet has of them. */
 #ifndef FAIRLEAD_HEADERS_H
 #define FAIRLEAD_HEADERS_H
 

@@ -27,8 +27,8 @@ static __always_inline __u32 arrival_of(const hook_context *ctx, const struct pa
 }
 
 /*
- * At XDP: the packet is for the programs at tc, as it came. Asked when its flow is known, before
- * anything is changed: where it goes, when the flow was last seen, and whether it is new.
+ * At XDP: the packet is for the programs at tc, as it came. Asked when its connection is known,
+ * before anything is changed: where it goes, when the connection was last seen, whether it is new.
  */
 static __always_inline bool is_left(hook_context *ctx, struct packet *p, const struct address *to,
 				    __u16 port, __u32 seen, bool is_new, enum family family)
@@ -51,7 +51,7 @@ static __always_inline bool is_of_tc(struct conn_flags flags)
 	return false;
 }
 
-/* Of a flow that is one socket's alone: the packet is not that socket's. */
+/* Of a connection that is one socket's alone: the packet is not that socket's. */
 static __always_inline bool is_of_other_socket(hook_context *ctx, const struct packet *p)
 {
 	return unlikely(p->conn.conn.life.flags.of_stale) &&

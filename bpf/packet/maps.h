@@ -18,9 +18,9 @@
 #define EPOCH_LINE (2 * MARK_LINES)
 
 /*
- * Addresses that flows have had, by their hash: a packet to or from any other needs no look-up of
- * flows. A mark is one more than the epoch in which a flow began, or was met by the sweep. Set by
- * the packet programs and the sweep. Those of the former epoch are cleared by the agent
+ * Addresses that connections have had, by their hash: a packet to or from any other needs no
+ * look-up. A mark is one more than the epoch in which a connection began, or was met by the sweep.
+ * Set by the packet programs and the sweep. Marks of the former epoch are cleared by the agent
  * (src/dataplane/bpf/flows/sweep/marks.ts); one too many only costs look-ups. Key: line, first
  * those of destinations at ingress, then those of backends at egress.
  */
@@ -119,7 +119,8 @@ struct {
 
 /*
  * The node that a backend runs on. Written by the agent through shared memory, before the backend
- * is published; read for flows of direct return alone. Key: backend id. Resized with fl_backend4.
+ * is published; read for connections of direct return alone. Key: backend id. Resized with
+ * fl_backend4.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -143,8 +144,8 @@ struct {
 } fl_local_be SEC(".maps");
 
 /*
- * Ports that no masqueraded flow gets: bit `port % 64` of word `port / 64`. Written by the agent
- * through shared memory; read by the packet programs.
+ * Ports that no masqueraded connection gets: bit `port % 64` of word `port / 64`. Written by the
+ * agent through shared memory; read by the packet programs.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -164,8 +165,9 @@ struct {
 } fl_packet SEC(".maps");
 
 /*
- * Packets and bytes of ended flows. Written by the sweep and by the packet programs (atomic adds);
- * read by the agent, which adds those of living flows. Key: frontend id, as fl_fe_stat.
+ * Packets and bytes of connections that have ended. Written by the sweep and by the packet programs
+ * (atomic adds); read by the agent, which adds those of living ones. Key: frontend id, as
+ * fl_fe_stat.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

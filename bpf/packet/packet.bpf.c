@@ -46,7 +46,7 @@ static __always_inline int ingress_of(struct __sk_buff *skb, struct packet *p, e
 		set_now(p);
 		action = reply(skb, family);
 	}
-	return action == UNDECIDED ? on_no_flow(skb, p, family) : action;
+	return action == UNDECIDED ? on_no_conn(skb, p, family) : action;
 }
 
 static __always_inline int icmp_ingress(struct __sk_buff *skb, const struct packet *p, __u8 family)
@@ -165,8 +165,8 @@ __noinline int fl_other_out(struct __sk_buff *skb)
  */
 
 /*
- * Of a packet whose record may be filled. NULL: leave it. Before the first sync there is no key,
- * and flows made without it would be lost when it is written.
+ * The element to work in. NULL: the packet is left. Before the first sync there is no key, and
+ * connections made without it would be lost when it is written.
  */
 static __always_inline struct packet *begin(bool has_mac)
 {

@@ -30,14 +30,14 @@
 /* At XDP: the programs at tc get the packet as it came. */
 #define LEFT 257
 
-/* At XDP: the packet begins anew, in place of the flow that it has found. */
+/* At XDP: the packet begins another connection, in place of the one that it has found. */
 #define OVER 258
 
-/* And if it is in Geneve, to another node, that the packet of a flow goes on. */
+/* A request of a known connection, which goes on in Geneve or IPIP. */
 #define GOES_DIRECTLY 259
 
-/* What is in Geneve: to be read; a request of a flow, or a new one; one that has been given back.
- */
+/* What is in Geneve: to be read; a request of a known connection; one that begins a connection; one
+ * that has been given back. */
 #define IN_GENEVE   260
 #define GOES_ON	    261
 #define BEGINS_HERE 262

@@ -310,7 +310,7 @@ __noinline int fl_parse6(struct __sk_buff *skb, __u32 network)
 	return parse_transport(skb, p, header);
 }
 
-/* Family of the packet, 0: leave it, as what is not IP. Fills the packet's record. */
+/* Family of the packet, 0: leave it, as what is not IP. Fills struct packet. */
 static __always_inline __u8 parse(struct __sk_buff *skb, enum link link, enum parsed *parsed)
 {
 	__u32 network = link == LINK_ETHERNET ? ETH_HLEN : 0;

@@ -110,7 +110,7 @@ struct device {
 struct packet_flags {
 	__u8 reset_gone : 1;  /* a TCP packet whose backend is gone is answered by a RST */
 	__u8 answer_ping : 1; /* echo requests to addresses in fl_ping are answered */
-	__u8 leave_new : 1;   /* no flow begins: rules of netfilter serve what does */
+	__u8 leave_new : 1;   /* no connection begins: rules of netfilter serve those that do */
 };
 
 struct flow_timeouts {
@@ -132,10 +132,10 @@ struct ping_key {
 
 /* One element of fl_packet. */
 struct packet_settings {
-	__u64 secret; /* key of all hashes of flows; must not change while there are flows */
+	__u64 secret; /* key of all hashes; must not change while there are connections */
 	struct flow_timeouts timeout_seconds;
 	__u32 answers_per_second; /* ICMP errors and RSTs, on each CPU; 0: none are sent */
-	__u16 snat_first;	  /* ports for flows that cannot have their client's */
+	__u16 snat_first;	  /* ports for connections that cannot have their client's */
 	__u16 snat_last;
 	__u8 node_address4[4]; /* for devices without an address of their own */
 	__u8 node_address6[16];
@@ -145,14 +145,14 @@ struct packet_settings {
 	__u16 local_last;
 	/*
 	 * Low bits of the second since boot until which no connection begins: first packets are
-	 * dropped, and sent again by their clients, while flows are carried over to other maps. 0:
-	 * never. It ends by itself, see HOLD_SECONDS, should the agent be killed meanwhile.
+	 * dropped, and sent again by their clients, while records are carried into another table.
+	 * 0: never. It ends by itself, see HOLD_SECONDS, should the agent be killed meanwhile.
 	 */
 	__u16 hold_until;
 	/*
-	 * Seconds since boot: until then a TCP packet to a frontend that belongs to no known flow
-	 * is left to conntrack, which may know it from an earlier proxy; then it is answered by a
-	 * RST.
+	 * Seconds since boot: until then a TCP packet to a frontend that belongs to no known
+	 * connection is left to conntrack, which may know it from an earlier proxy; then it is
+	 * answered by a RST.
 	 */
 	__u32 reset_unknown_from;
 };
@@ -185,8 +185,8 @@ struct swept {
  */
 
 /*
- * Of one frontend: the flows that have ended. One that lives has its counters beside its record: so
- * a packet costs no atomic operation on memory that all CPUs share.
+ * Of one frontend: the connections that have ended. One that lives has its counters beside its
+ * record: so a packet costs no atomic operation on memory that all CPUs share.
  */
 struct traffic {
 	__u64 packets; /* of clients */

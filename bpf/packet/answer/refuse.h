@@ -115,7 +115,7 @@ static __always_inline int tell(struct __sk_buff *skb, __u32 kind, __u32 mtu, en
 	    bpf_skb_load_bytes(skb, p->network, p->quote, size))
 		return unanswered(REASON_NOT_ANSWERED);
 	sum = sum_of_quote(p, at, size);
-	back = &p->back; /* not used otherwise for a packet that has no flow */
+	back = &p->back; /* not used otherwise for a packet of no connection */
 	reverse(&p->wire, back);
 	if (!make_room(skb, p, size, headers) ||
 	    bpf_skb_store_bytes(skb, p->network + headers, p->quote, size, 0))

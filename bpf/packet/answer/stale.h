@@ -2,12 +2,12 @@
 /*
  * Datagrams of a pod's socket that was connected to a Service and whose backend is gone. The agent
  * connects such sockets again; those that it may not, it names in fl_refused_sock, and here their
- * datagrams become requests to the Service: for this flow alone the former backend's address is a
- * frontend, and answers come from it. Where the Service has no backend, they are refused.
+ * datagrams become requests to the Service: for this connection alone the former backend's address
+ * is a frontend, and answers come from it. Where the Service has no backend, they are refused.
  *
  * The packet of a pod still belongs to its socket when it comes in by the device of the pod, so
  * that nothing is taken for such a datagram that goes to the same address by itself: every datagram
- * of such a flow is asked.
+ * of such a connection is asked.
  */
 #ifndef FAIRLEAD_ANSWER_STALE_H
 #define FAIRLEAD_ANSWER_STALE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The addresses of a record, and the two tuples of them that the indexes lead from. No maps. */
+/* The addresses of a record, and the three tuples of them that the indexes lead from. No maps. */
 #ifndef FAIRLEAD_CONN_SIDES_H
 #define FAIRLEAD_CONN_SIDES_H
 

@@ -30,7 +30,7 @@ static __always_inline bool is_older(__u32 born)
  * A connection of packets is made, and never open: open ones are those of sockets. `born`: tick.
  * Global, see backend.h: several functions make connections.
  */
-__noinline int fl_count_flow(__u32 backend_id, __u32 born)
+__noinline int fl_count_conn(__u32 backend_id, __u32 born)
 {
 	struct backend_stat *stat = bpf_map_lookup_elem(&fl_be_stat, &backend_id);
 	struct backend_flows *flows = bpf_map_lookup_elem(&fl_be_flows, &backend_id);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Connections to a set of Maglev that another node has begun, or this one before it lost its flows:
- * the table names the backend that they have, as it named it to their SYN.
+ * Connections to a set of Maglev that another node has begun, or this one before it lost their
+ * records: the set's table names the backend that they have, as it named it to their SYN.
  */
 #ifndef FAIRLEAD_ADOPT_H
 #define FAIRLEAD_ADOPT_H
@@ -10,7 +10,7 @@
 
 /*
  * p->choice is the refusal of a packet that begins no connection. A SYN with ACK is no client's. A
- * flow that has just been forgotten had another backend, which is gone.
+ * connection that has just ended here had another backend, which is gone.
  */
 static __always_inline bool may_adopt(const struct packet *p)
 {
@@ -19,7 +19,7 @@ static __always_inline bool may_adopt(const struct packet *p)
 
 /*
  * Half-open like a connection that begins, until the backend answers: a flood of packets makes no
- * established flows. If the backend does not know the connection, it sends the RST.
+ * confirmed ones. If the backend does not know the connection, it sends the RST.
  */
 static __always_inline bool adopt(enum family family)
 {
@@ -38,7 +38,7 @@ static __always_inline bool adopt(enum family family)
 	return true;
 }
 
-/* True: p->choice is what it had, and its flow begins with that. */
+/* True: p->choice is the backend that it had, and its connection begins with that. */
 __noinline int fl_adopt4(void)
 {
 	return adopt(FAMILY_IPV4);

@@ -277,7 +277,7 @@ static __always_inline enum conn_begin put_conn(struct packet *p, const struct t
 	}
 	publish_slot(&p->slot, family);
 	if (p->conn.conn.backend_id)
-		fl_count_flow(p->conn.conn.backend_id, p->conn.conn.born);
+		fl_count_conn(p->conn.conn.backend_id, p->conn.conn.born);
 	return BEGIN_MADE;
 }
 
@@ -288,7 +288,7 @@ static __always_inline int show_conn(struct packet *p, enum family family)
 	mark_backend(p, family);
 	publish_slot(&p->slot, family);
 	count_packet(p->slot.index, p->length, false, family);
-	fl_count_flow(p->conn.conn.backend_id, p->conn.conn.born);
+	fl_count_conn(p->conn.conn.backend_id, p->conn.conn.born);
 	return 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Packets to a frontend, without a flow: is a backend to be chosen, and which? */
+/* Packets of no connection, to a frontend: whether a backend is chosen, and which. */
 #ifndef FAIRLEAD_CHOOSE_H
 #define FAIRLEAD_CHOOSE_H
 
@@ -9,11 +9,12 @@
 #include "packet/flow/select.h"
 
 /*
- * TCP that is neither a first packet nor of a flow. To an address of the node it may be of a
- * connection of the node's own, or of one that netfilter masquerades, which has the number of a
- * NodePort: there the kernel knows, and sends the RST. Elsewhere it may be of a connection that a
- * table of Maglev knows, and begins as others do: UNDECIDED. For as long as it may be of a former
- * proxy's it is left, unless its flow has just ended here. `may_adopt` is a compile-time constant.
+ * TCP that is neither a first packet nor of a known connection. To an address of the node it may be
+ * of a connection of the node's own, or of one that netfilter masquerades, which has the number of
+ * a NodePort: there the kernel knows, and sends the RST. Elsewhere it may be of a connection whose
+ * backend a table of Maglev knows, and begins as others do: UNDECIDED. As long as it may be of a
+ * former proxy's it is left, unless its connection has just ended here. `may_adopt` is a
+ * compile-time constant.
  */
 static __always_inline int on_unknown(struct __sk_buff *skb, struct packet *p, bool may_adopt,
 				      enum family family)
@@ -34,8 +35,8 @@ static __always_inline int on_unknown(struct __sk_buff *skb, struct packet *p, b
 }
 
 /*
- * While flows are carried over to other maps, one that begins would be known to half of the
- * programs. Who finds a hold that has ended removes it: its low bits would come again.
+ * While records are carried into another table, a connection that begins would be known to half of
+ * the programs. Who finds a hold that has ended removes it: its low bits would come again.
  */
 static __always_inline bool is_held(struct packet *p)
 {
@@ -52,7 +53,7 @@ static __always_inline bool is_held(struct packet *p)
 }
 
 /*
- * UNDECIDED: p->choice has the backend of the flow that begins. `may_adopt` is a compile-time
+ * UNDECIDED: p->choice has the backend of the connection that begins. `may_adopt` is a compile-time
  * constant: adopting needs two frames of the eight that calls may have.
  */
 static __always_inline int choose_backend(struct __sk_buff *skb, struct packet *p, bool may_adopt,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Packets without a flow, at ingress: is it for a Service, and does it begin a flow? */
+/* Packets of no connection, at ingress: whether one is for a Service, and begins a connection. */
 #ifndef FAIRLEAD_FIRST_H
 #define FAIRLEAD_FIRST_H
 
@@ -67,7 +67,7 @@ __noinline int fl_first6(struct __sk_buff *skb)
 }
 
 /* Later fragments are no first packets, whatever their ports. */
-static __always_inline int on_no_flow(struct __sk_buff *skb, struct packet *p, enum family family)
+static __always_inline int on_no_conn(struct __sk_buff *skb, struct packet *p, enum family family)
 {
 	if (p->is_later_fragment)
 		return family == FAMILY_IPV4 ? fl_stray4() : fl_stray6();

@@ -2,8 +2,8 @@
 /*
  * Nodes learn of an endpoint, and of its end, at different times. A request that the node of the
  * backend cannot deliver goes back to the node that sent it, in Geneve again, with a flag; that one
- * begins its flow anew, with SNAT, which needs nothing of the other node. So nothing is lost. What
- * is given back is never sent in Geneve again: no packet goes round.
+ * begins the connection anew, with SNAT, which needs nothing of the other node. So nothing is lost.
+ * What is given back is never sent in Geneve again: no packet goes round.
  */
 #ifndef FAIRLEAD_GENEVE_BACK_H
 #define FAIRLEAD_GENEVE_BACK_H
@@ -65,8 +65,8 @@ static __always_inline bool is_of_named(const struct packet *p)
 	       is_same_address(&p->backend, &p->choice.address);
 }
 
-/* UNDECIDED: the packet begins a flow, with the backend of p->conn if that is there. */
-static __always_inline int end_direct_flow(struct __sk_buff *skb, struct packet *p,
+/* UNDECIDED: the packet begins a connection, with the backend of p->conn if that is there. */
+static __always_inline int end_direct_conn(struct __sk_buff *skb, struct packet *p,
 					   enum family family)
 {
 	if (!find_request(p, family)) {
@@ -91,7 +91,7 @@ static __always_inline int take_back(struct __sk_buff *skb, enum family family)
 		return TC_ACT_SHOT;
 	count_reason(REASON_DIRECT_GIVEN_BACK);
 	set_now(p);
-	action = end_direct_flow(skb, p, family);
+	action = end_direct_conn(skb, p, family);
 	if (action != UNDECIDED)
 		return action;
 	if (!frontend_of_destination(p, family))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * First packets of flows of direct return, at the node that has chosen the backend. What cannot
- * begin so begins with SNAT: its backend is here, on a node that takes no Geneve, or on the node of
- * the client; or it is too big and may be fragmented, or is datagrams to be segmented.
+ * First packets of connections of direct return, at the node that has chosen the backend. What
+ * cannot begin so begins with SNAT: its backend is here, on a node that takes no Geneve, or on the
+ * node of the client; or it is too big and may be fragmented, or is datagrams to be segmented.
  */
 #ifndef FAIRLEAD_GENEVE_BEGIN_H
 #define FAIRLEAD_GENEVE_BEGIN_H

@@ -45,10 +45,10 @@ __noinline int fl_has_left6(__u32 port)
 }
 
 /*
- * What is quoted shows the packet inside, and that is of a flow that goes out so, from the port
- * that the secret gives it: who has not seen it cannot write it. Takes p->quoted.
+ * What is quoted shows the packet inside, and that is of a connection that goes out so, from the
+ * port that the secret gives it: who has not seen it cannot write it. Takes p->quoted.
  */
-static __always_inline bool is_about_flow(struct __sk_buff *skb, struct packet *p)
+static __always_inline bool is_about_conn(struct __sk_buff *skb, struct packet *p)
 {
 	__u32 at = p->transport + sizeof(struct udphdr);
 	__u16 port = p->quoted.source_port;
@@ -63,7 +63,7 @@ static __always_inline bool is_about_flow(struct __sk_buff *skb, struct packet *
 	return fl_read_quoted6(skb) && fl_has_left6(port);
 }
 
-/* Anybody can send such an error: few routers quote so much that is_about_flow() could tell. */
+/* Anybody can send such an error: few routers quote so much that is_about_conn() could tell. */
 static __always_inline __u32 told_mtu(const struct icmp_header *icmp, enum family outer)
 {
 	__u32 kind = icmp->type << 8 | icmp->code, mtu = bpf_ntohl(icmp->rest);
@@ -79,7 +79,7 @@ static __always_inline __u32 told_mtu(const struct icmp_header *icmp, enum famil
 	return mtu < LEAST_MTU4 ? LEAST_MTU4 : mtu;
 }
 
-/* An error that belongs to no flow; left, as the kernel may have something to do with it. */
+/* An error of no connection; left, as the kernel may have something to do with it. */
 __noinline int fl_geneve_error(struct __sk_buff *skb)
 {
 	struct packet *p = this_packet();
@@ -99,7 +99,7 @@ __noinline int fl_geneve_error(struct __sk_buff *skb)
 	count_reason(REASON_DIRECT_ICMP);
 	mtu = is_from_closed_port(p, &icmp) ? PORT_IS_CLOSED
 					    : told_mtu(&icmp, family_of(&p->quoted.destination));
-	if (!mtu || (mtu == PORT_IS_CLOSED && !is_about_flow(skb, p)))
+	if (!mtu || (mtu == PORT_IS_CLOSED && !is_about_conn(skb, p)))
 		return LEAVE;
 	set_now(p);
 	peer->path_mtu_at = p->now;

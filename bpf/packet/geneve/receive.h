@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Requests that another node sends in Geneve, at the node of the backend: then they are those of a
- * flow as any, whose backend is the one that was named. They never leave in Geneve again, whatever
- * this node would choose: so no packet goes round between nodes that disagree.
+ * connection as any, whose backend is the one that was named. They never leave in Geneve again,
+ * whatever this node would choose: so no packet goes round between nodes that disagree.
  */
 #ifndef FAIRLEAD_GENEVE_RECEIVE_H
 #define FAIRLEAD_GENEVE_RECEIVE_H
@@ -65,9 +65,9 @@ static __always_inline enum reason choose_named(struct packet *p, enum family fa
 }
 
 /*
- * Whether a flow may begin: nodes send in Geneve only what their rules for clients outside say, and
- * those are the same here. A source that is forged gets no further than in a packet of its own.
- * Global, because a flow that is known may end, too.
+ * Whether a connection may begin: nodes send in Geneve only what their rules for clients outside
+ * say, and those are the same here. A source that is forged gets no further than in a packet of its
+ * own. Global, because a connection that is known may end, too.
  */
 __noinline int fl_may_begin(void)
 {
@@ -83,7 +83,7 @@ __noinline int fl_may_begin(void)
 		source_is_allowed(p->choice.service_id, &p->wire.source));
 }
 
-/* --- the flow ----------------------------------------------------------------------------------
+/* --- the connection ----------------------------------------------------------------------------
  */
 
 /*
@@ -101,7 +101,7 @@ static __always_inline bool may_go_on(const struct packet *p)
 	return !is_first(p) && !c->life.flags.masquerade;
 }
 
-/* A flow whose backend is no longer one of a Service goes on, as any; it begins none. */
+/* A connection whose backend is no longer one of a Service goes on; no new one gets it. */
 static __always_inline bool may_go_on_without(const struct packet *p)
 {
 	return !p->conn.conn.life.flags.direct_return && !is_first(p) && is_of_named(p);

@@ -107,10 +107,10 @@ static __always_inline bool can_be_wrapped(const struct __sk_buff *skb, const st
 			      (p->wire.protocol == PROTOCOL_UDP && !skb->gso_size));
 }
 
-/* --- a flow that goes on -----------------------------------------------------------------------
+/* --- a connection that goes on -----------------------------------------------------------------
  */
 
-/* What it does not return it leaves to whoever begins flows. */
+/* UNDECIDED: the packet begins a connection. */
 static __always_inline int direct_request(struct __sk_buff *skb, struct packet *p,
 					  enum family family)
 {

@@ -70,8 +70,8 @@ static __always_inline bool is_bound(const struct packet *p)
 }
 
 /*
- * Of a flow in Geneve. A node that takes requests no more may still take those of flows that exist,
- * unless it says that its port is closed. That alone ends nothing: anybody can say so.
+ * Of a connection in Geneve. A node that takes requests no more may still take those of connections
+ * that exist, unless it says that its port is closed. That alone ends nothing: anybody can say so.
  */
 static __always_inline bool find_peer(struct packet *p)
 {
@@ -91,7 +91,8 @@ static __always_inline bool find_peer(struct packet *p)
 	return true;
 }
 
-/* Of a flow in IPIP: the backend p->backend itself. An ICMP error may tell the MTU of its way. */
+/* Of a connection in IPIP: the backend p->backend itself. An ICMP error may tell the MTU of its
+ * way. */
 static __always_inline bool find_real_server(struct packet *p)
 {
 	struct path_mtu *path, none = {};

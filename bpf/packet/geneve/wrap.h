@@ -11,7 +11,7 @@
 #include "packet/geneve/way.h"
 
 #define IPV4_DONT_FRAGMENT 0x4000
-/* Of Linux: TCP connections of one flow of packets take one way. */
+/* As Linux chooses it. All packets of a connection have one port, so that they take one way. */
 #define FIRST_SOURCE_PORT 0xc000
 #define OUTER_TTL	  64
 
@@ -51,7 +51,7 @@ static __always_inline __be16 length_field(__u32 length)
 	return length > 0xffff ? 0 : bpf_htons(length);
 }
 
-/* Of the flow of a request: nobody else knows the secret. */
+/* Of the connection of a request: nobody else knows the secret. */
 static __always_inline __u16 outer_port(const struct packet *p, const struct tuple *request,
 					enum family inner)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * ICMP errors about packets of flows. What an error quotes travelled in the opposite direction, as
- * it was on the wire where the error was made; so a connection is found by its reverse:
+ * ICMP errors about packets of connections. What an error quotes travelled in the opposite
+ * direction, as it was on the wire where the error was made; so a connection is found by its
+ * reverse:
  *
  *   ingress   quotes SNAT address -> backend    for the client
  *             quotes frontend -> client         for the backend

@@ -9,7 +9,7 @@
 
 #include "packet/geneve/error.h"
 
-/* p->quoted.protocol is none of a flow. */
+/* p->quoted.protocol is none of a connection's. */
 static __always_inline bool is_about_ipip(const struct packet *p, enum family family)
 {
 	return p->quoted.protocol == ipip_protocol(family);

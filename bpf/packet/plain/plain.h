@@ -17,7 +17,7 @@ struct plain4 {
 	};
 };
 
-/* Fills the packet's record. False: this is no plain packet. */
+/* Fills struct packet. False: this is no plain packet. */
 static __always_inline bool parse_plain4(struct __sk_buff *skb, struct packet *p, __u32 network)
 {
 	const struct plain4 *h = (void *)(long)skb->data + network;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What this node sends from its own address to a backend: its own connections, and what netfilter
- * has masqueraded for pods. Flows may have any port of the node, so that an answer could be
- * either's.
+ * has masqueraded for pods. Connections of the table may have any port of the node, so that an
+ * answer could be either's.
  *
- * - A connection of the node from a port that a flow has gets another port, as a flow of its own.
- * - A connection of a pod notes its port, because no socket of the node has it. No flow gets it
+ * - A connection of the node from a port that a connection of the table has gets a record, too, and
+ *   another port.
+ * - A connection of a pod notes its port, because no socket of the node has it. No other gets it
  *   until 20 seconds after the latest answer.
  * - A datagram from the number of a NodePort notes its port: else what comes back would be taken
  * for a request. Of TCP only a SYN begins a connection there.
  *
- * Linux has given the port without asking: before, and after, flows can have it.
+ * Linux has given the port without asking: before, and after, connections of the table can have it.
  */
 #ifndef FAIRLEAD_OWN_H
 #define FAIRLEAD_OWN_H

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which ports a flow tries if it cannot have its client's: first those of the range in the settings
- * that are not of the node's own connections, then all of the range. Reserved ones are none.
+ * Which ports a connection tries if it cannot have its client's: first those of the range in the
+ * settings that are not of the node's own connections, then all of the range. No reserved ones.
  */
 #ifndef FAIRLEAD_PORTS_H
 #define FAIRLEAD_PORTS_H
 
 #include "packet/packet.h"
 
-/* Ports that are tried after the client's own, of a flow that is not masqueraded. */
+/* Ports that are tried after the client's own, see take_any_client_port(). */
 #define PORT_PROBES 8
 
 /* How many ports of the range are below those of the node's own connections, and above. */
@@ -52,7 +52,7 @@ __noinline int fl_port_beside(__u32 at)
 	return at < counts.below ? s->snat_first + at : s->snat_last - (at - counts.below);
 }
 
-/* The nth try: the same flow finds the same ports again. */
+/* The nth try: the same connection finds the same ports again. */
 static __always_inline __u32 nth_try(__u64 hash, __u32 n)
 {
 	return (__u32)(hash >> 32) + n * n * 2654435761u;

@@ -19,7 +19,7 @@ static __always_inline __u32 answers_by(const hook_context *ctx, const struct pa
 	return arrival;
 }
 
-/* The same, with the look-up of the device: once a second for each flow. */
+/* The same, with the look-up of the device: once a second for each connection. */
 static __always_inline __u32 find_answers_by(const hook_context *ctx, const struct packet *p)
 {
 	__u32 arrival = arrival_of(ctx, p);

@@ -74,7 +74,7 @@ static __always_inline bool is_intact(struct xdp_md *ctx, enum family family)
 	return fold((__u64)word[0] + word[1] + word[2] + word[3] + word[4]) == 0xffff;
 }
 
-/* Fills the packet's record. False: this is no plain packet. */
+/* Fills struct packet. False: this is no plain packet. */
 static __always_inline bool read_frame4(struct xdp_md *ctx, struct packet *p)
 {
 	const struct plain_packet4 *f = (const void *)(long)ctx->data + ETH_HLEN;

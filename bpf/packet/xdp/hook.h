@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * In the place of packet/hook.h, packet/rewrite.h, packet/uplink/way_back.h and
- * packet/geneve/clamp.h, so it is included before all that include them. Translation changes the
- * record of the packet alone; send.h writes it into the frame.
+ * packet/geneve/clamp.h, so it is included before all that include them. Translation changes struct
+ * packet alone; frame.h writes that into the frame.
  */
 #ifndef FAIRLEAD_HOOK_H
 #define FAIRLEAD_HOOK_H
@@ -108,20 +108,20 @@ static __always_inline bool is_of_tc(struct conn_flags flags)
 	return flags.direct_return | flags.ipip | flags.of_stale;
 }
 
-/* As in packet/hook.h: such flows are served at tc. */
+/* As in packet/hook.h: such connections are served at tc. */
 static __always_inline bool is_of_other_socket(const hook_context *ctx, const struct packet *p)
 {
 	(void)ctx, (void)p;
 	return false;
 }
 
-/* As in packet/hook.h: a flow that was forgotten would be none that tc has known. */
+/* As in packet/hook.h: a packet that is left is of a connection that tc must still find. */
 static __always_inline bool forgets_later(void)
 {
 	return true;
 }
 
-/* Answers of flows whose requests come in Geneve leave by tc: their backends are on this node. */
+/* Answers to requests that come in Geneve leave by tc: their backends are on this node. */
 static __always_inline void clamp_mss(hook_context *ctx)
 {
 	(void)ctx;

@@ -82,7 +82,7 @@ __noinline int fl_is_ours6(struct xdp_md *ctx)
 /* --- first packets -----------------------------------------------------------------------------
  */
 
-/* While flows are carried over to other maps, or rules serve what begins, see choose.h. */
+/* While records are carried into another table, or rules serve what begins, see choose.h. */
 static __always_inline bool may_be_held(void)
 {
 	const struct packet_settings *s = packet_settings();
@@ -138,7 +138,7 @@ static __always_inline bool may_be_reply(const struct packet *p, enum family fam
 	return is_marked(p, MARKS_INGRESS, &p->wire.destination, SNAT_PORTS, family);
 }
 
-/* Of the record: LEAVE if it has the packet as it goes on. */
+/* Of struct packet alone. LEAVE: it has the packet as it goes on. */
 static __always_inline int translate(struct xdp_md *ctx, struct packet *p, enum family family)
 {
 	const struct address *to = &p->wire.destination;
@@ -209,7 +209,7 @@ static __always_inline int forward(struct xdp_md *ctx, struct packet *p, enum fa
 	return XDP_DROP;
 }
 
-/* Of a packet whose record may be filled, as in packet.bpf.c. */
+/* The element to work in, as in packet.bpf.c. */
 static __always_inline struct packet *begin(const struct xdp_md *ctx)
 {
 	const struct packet_settings *s = packet_settings();
