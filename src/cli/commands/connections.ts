@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead connections`: the connections that are translated, from the pinned maps. The agent is asked for labels
-// only: reading a million flows would keep it from its work.
+// only: reading a million connections would keep it from its work.
 import { Command, InvalidArgumentError, Option } from 'commander';
 import type { Connections } from '../../dataplane/connections.ts';
 import { FairleadError } from '../../errors.ts';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `fairlead connections --drop-stale`: deletes the flows whose backend is gone. The client's next packet then
-// begins a new flow: UDP gets another backend, TCP a RST, upon which its client connects again.
+// `fairlead connections --drop-stale`: ends the connections whose backend is gone. The client's next packet then
+// begins another one: UDP gets another backend, TCP a RST, upon which its client connects again.
 import type { Connection, Connections } from '../../dataplane/connections.ts';
 import { isStale } from '../../observe/connection-rows.ts';
 import { print } from '../output.ts';

@@ -13,8 +13,7 @@ export interface Occupancy {
   readonly used: number;
   /** Of them: not confirmed by both sides. */
   readonly halfOpen: number;
-  /** Since the maps were made: half-open ones that gave their place, and connections that found none. */
-  readonly evicted: number;
+  /** Connections that found no slot, since the maps were made. */
   readonly noRoom: number;
 }
 
@@ -38,7 +37,6 @@ function occupancy(sum: readonly number[]): Occupancy {
   return {
     used: Math.max(0, of('claimed') - of('released')),
     halfOpen: Math.max(0, of('halfClaimed') - of('halfGone')),
-    evicted: of('evicted'),
     noRoom: of('noRoom'),
   };
 }

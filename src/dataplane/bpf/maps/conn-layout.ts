@@ -165,12 +165,3 @@ export class ConnRecord {
     };
   }
 }
-
-/** A word of the reply index: of which record, and by which bits of the tuple's hash. undefined: free, or a tomb. */
-export function decodeReplyWord(
-  word: bigint,
-): { readonly tag: number; readonly index: number } | undefined {
-  const upper = Number(word >> 32n);
-  if (upper === 0 || (upper & 0x4000_0000) !== 0) return undefined;
-  return { tag: upper & 0x1fff_ffff, index: Number(word & 0xffff_ffffn) };
-}

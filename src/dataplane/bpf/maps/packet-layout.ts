@@ -35,17 +35,17 @@ export interface PacketSettings {
   };
   /** ICMP errors and RSTs, on each CPU. */
   readonly answersPerSecond: number;
-  /** For flows that cannot have their client's port. */
+  /** For connections that cannot have their client's port. */
   readonly snatPorts: PortRange;
   /** Ports that Linux gives to connections of the node itself. */
   readonly localPorts: PortRange;
   /** Sources of masqueraded packets on devices without an address of their own. */
   readonly nodeAddress: Readonly<Partial<Record<Family, string>>>;
   readonly resetGone: boolean;
-  /** TCP packets of no known flow are answered by a RST from this time of CLOCK_MONOTONIC on; before, they are left. */
+  /** TCP packets of no known connection are answered by a RST from this time of CLOCK_MONOTONIC on; before, they are left. */
   readonly resetUnknownFrom: number;
   readonly answerPing: boolean;
-  /** No flow begins: rules serve what does. */
+  /** No connection begins: rules serve those that do. */
   readonly leaveNew: boolean;
 }
 

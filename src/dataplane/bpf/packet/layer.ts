@@ -70,7 +70,7 @@ export interface PacketLayer {
   /** fl_traffic: cleared when a frontend's id is given to another one. */
   readonly traffic: ArrayTable;
   readonly direct: DirectTables;
-  /** What begins is left to rules; flows that are known go on. Kept by the next agent. */
+  /** What begins is left to rules; connections that are known go on. Kept by the next agent. */
   readonly leaveNew: (isLeft: boolean) => void;
   /** The port for it was open when the layer was opened. */
   readonly hadDirectReturn: boolean;
@@ -84,7 +84,7 @@ export interface PacketLayer {
 export interface PacketLayerParts {
   /** Those that devices need now. */
   readonly programs: Promise<DevicePrograms>;
-  /** The program that deletes expired flows. */
+  /** The program that ends expired connections. */
   readonly sweepObject: Uint8Array;
   readonly xdpObjects: XdpObjects;
   readonly bpfRoot: string;
@@ -93,7 +93,7 @@ export interface PacketLayerParts {
   readonly resetsTcp: boolean;
   /** Echo requests to addresses of Services are answered. */
   readonly answersPing: boolean;
-  /** How long flows live. */
+  /** How long connections are kept without a packet. */
   readonly timeouts: PacketSettings['timeoutSeconds'];
   /** This kernel can do it. */
   readonly hasDirectReturn: boolean;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long the flows of the packet programs live: as long as kube-proxy's settings have conntrack keep its entries. Pure.
+// How long connections of packets are kept without a packet: as long as kube-proxy's settings have conntrack keep its entries. Pure.
 import type { PacketSettings } from '../maps/packet-layout.ts';
 
 /** Of kube-proxy's conntrack section. 0: not set. */

@@ -24,7 +24,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     drive.putNodePorts(1);
   }
   /** Without a backend: they only say whose a port is. */
-  const legs = (): number => drive.conns(family).filter(({ backendId }) => backendId === 0).length;
+  const noted = (): number => drive.conns(family).filter(({ backendId }) => backendId === 0).length;
 
   test.each(['SYN ACK', 'ACK payload=5', 'RST'])('TCP, %s', (flags) => {
     serve('TCP');
@@ -47,7 +47,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     serve(protocol);
     expect(drive.egress(`${asked} ${word}`)).toBe(`${asked} ${word}`);
     expect(drive.egress(`${asked} ${word}`), 'by a second device').toBe(`${asked} ${word}`);
-    expect(legs()).toBe(1);
+    expect(noted()).toBe(1);
     for (let n = 0; n < 3; n++) {
       expect(drive.ingress(`${answered} ${word}`)).toBe(`${answered} ${word}`);
     }
@@ -62,7 +62,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     const answer = drive.egress(`${pod(5, NODE_PORT)} > ${there} udp payload=4`);
     expect(answer).toBe(`${asked} udp payload=4`);
     expect(drive.egress(answer)).toBe(answer);
-    expect(legs()).toBe(0);
+    expect(noted()).toBe(0);
   });
 
   test('other ports, and other addresses than those that answer NodePorts, leave nothing', () => {
@@ -71,6 +71,6 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     drive.egress(`${pod(7, NODE_PORT)} > ${there} udp payload=4`);
     drive.putNodePorts(0);
     drive.egress(`${asked} udp payload=4`);
-    expect(legs()).toBe(0);
+    expect(noted()).toBe(0);
   });
 });

@@ -111,7 +111,7 @@ async function counted(name: string): Promise<Readonly<Record<AddressFamily, rea
   return { IPv4: of('IPv4'), IPv6: of('IPv6') };
 }
 
-/** Flow legs of the node's clients outside. */
+/** Connections of clients outside. */
 const stored = (): number => storedFlows(node.instance.bpfRoot);
 
 /** While flows end, and none begins: each is counted down with its end, not by what the sweep corrects later. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When marks of addresses (fl_mark) that no flow needs are cleared. A mark tells in which epoch it was set. If many were
-// added, the next epoch begins. Each round of the sweep marks the addresses of every flow in it. After some rounds the marks of the
+// When marks of addresses (fl_mark) that no connection needs are cleared. A mark tells in which epoch it was set. If many were
+// added, the next epoch begins. Each round of the sweep marks the addresses of every connection in it. After some rounds the marks of the
 // former epoch are cleared.
 import { type ArrayTable, element } from '../../maps/tables.ts';
 
@@ -14,14 +14,14 @@ export interface MarkSweepParts {
 export interface MarkSweep {
   /**
    * A round of the sweep is over.
-   * @param isWhole it has come by every flow
+   * @param isWhole it has come by every connection
    */
   turn(isWhole: boolean): void;
 }
 
 /** Rounds between two looks at the marks: ten minutes. */
 const LOOK_ROUNDS = 60;
-/** A sixteenth of all. Of packets of no flow one in some hundred needs look-ups then. */
+/** A sixteenth of all. Of packets of no connection one in some hundred needs look-ups then. */
 const SHARE = 1 / 16;
 /** Two would do: the sweep leaves out a record that another CPU is writing. */
 export const MARKING_ROUNDS = 5;

@@ -7,7 +7,7 @@ export type Carrying =
   | 'agent'
   /** Written by the programs of sockets, or by `fairlead bypass`: converted, and what changed meanwhile once more. */
   | 'sockets'
-  /** Written by the packet programs: the same. No flow begins between the two. */
+  /** Written by the packet programs: the same. No connection begins between the two. */
   | 'flows'
   /** The table of connections: each record is put into the other one, by a program. */
   | 'table'

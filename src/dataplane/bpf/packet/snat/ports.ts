@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ports of masqueraded flows, of what the node's sysctls say: in which order they are tried, and which none gets.
+// The ports of masqueraded connections, of what the node's sysctls say: in which order they are tried, and which none gets.
 import type { PortRange } from '../../../../lib/port-range.ts';
 import type { PacketSettings } from '../../maps/packet-layout.ts';
 import type { ArrayTable } from '../../maps/tables.ts';

@@ -7,7 +7,6 @@ import {
   CONN_SIZE,
   CONN_STATES,
   ConnRecord,
-  decodeReplyWord,
 } from '../../../../../src/dataplane/bpf/maps/conn-layout.ts';
 import { readBtf } from '../../../../../src/sys/native.ts';
 import { packageRoot } from '../../../../../src/sys/package.ts';
@@ -108,12 +107,5 @@ describe('bytes by hand', () => {
     expect(record.isHalfOpen).toBe(false);
     record.word = 0x2000_0001;
     expect(record.isHalfOpen).toBe(true);
-  });
-
-  test('words of the reply index', () => {
-    expect(decodeReplyWord(0n)).toBeUndefined();
-    expect(decodeReplyWord(0x4000_0000_0000_0001n)).toBeUndefined();
-    expect(decodeReplyWord(0x1fff_ffff_0000_0007n)).toEqual({ tag: 0x1fff_ffff, index: 7 });
-    expect(decodeReplyWord(0x2000_0003_ffff_fff0n)).toEqual({ tag: 3, index: 0xffff_fff0 });
   });
 });
