@@ -141,7 +141,8 @@ struct packet_settings {
 	__u8 node_address6[16];
 	struct packet_flags flags;
 	__u8 pad;
-	__u16 local_first; /* ports that Linux gives to connections of the node itself */
+	__u16 local_first; /* ports that Linux gives to connections of the node itself, and
+			      NodePorts */
 	__u16 local_last;
 	/*
 	 * Low bits of the second since boot until which no connection begins: first packets are

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A connection ends: its reply slot is freed, then the client's. */
+/* A connection ends: its reply slots are freed, then the client's. */
 #ifndef FAIRLEAD_CONN_END_H
 #define FAIRLEAD_CONN_END_H
 

@@ -32,11 +32,13 @@ CONN_ARRAY(fl_conn6, conn6);
 CONN_ARRAY(fl_conn_traf4, traffic);
 CONN_ARRAY(fl_conn_traf6, traffic);
 
-/* Client -> frontend. The place of a word says which record it leads to. */
+/* Client -> frontend. The slot of a word says which record it leads to. */
 CONN_ARRAY(fl_client4, client_bucket);
 CONN_ARRAY(fl_client6, client_bucket);
 
-/* Backend -> client or SNAT address; of a masqueraded connection both. Who has a word has the port.
+/*
+ * Backend -> client or SNAT address; of a masqueraded connection both. A connection that has the
+ * word has the port.
  */
 CONN_ARRAY(fl_reply4, reply_bucket);
 CONN_ARRAY(fl_reply6, reply_bucket);

@@ -86,7 +86,7 @@ struct conn {
 	conn_progress progress_backend;
 	__u16 middle_port; /* the client's, between DNAT and SNAT, see OF_MIDDLE */
 	struct conn_marks marks;
-	__u8 spare;
+	__u8 spare; /* the round of the carry that has written it, see carry.h; 0: it began here */
 	__u16 client_port;
 	__u16 frontend_port;
 	__u16 backend_port;
@@ -146,7 +146,7 @@ struct conn_counts {
 	__u64 released;	    /* also those that were evicted */
 	__u64 half_claimed; /* of `claimed`: half-open */
 	__u64 half_gone;    /* confirmed, or released while half-open */
-	__u64 evicted;	    /* half-open ones that gave their place to another */
+	__u64 evicted;	    /* half-open ones that gave their slot to another */
 	__u64 no_room;	    /* no slot for a client, nor one to evict */
 	__u64 no_reply;	    /* no slot for a reply */
 	__u64 doubled;	    /* begun on two CPUs at the same moment */

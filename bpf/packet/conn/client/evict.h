@@ -2,7 +2,7 @@
 /*
  * Half-open connections have at most three slots of each bucket. A new one that finds no slot takes
  * that of the half-open one in its two buckets that was seen longest ago. So a flood evicts only
- * its like, and a connection that both sides have confirmed never loses its place.
+ * half-open ones, and a connection that both sides have confirmed never loses its slot.
  */
 #ifndef FAIRLEAD_CONN_EVICT_H
 #define FAIRLEAD_CONN_EVICT_H

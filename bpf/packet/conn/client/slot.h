@@ -71,7 +71,7 @@ static __always_inline void unlock_slot(struct conn_slot *slot, enum family fami
 	set_word(slot, slot->word & ~CONN_BUSY, family);
 }
 
-/* Both sides have confirmed the connection: no other one takes its place. Another CPU may do it. */
+/* Both sides have confirmed the connection: no other one takes its slot. Another CPU may do it. */
 static __always_inline void confirm_slot(struct conn_slot *slot, enum family family)
 {
 	if ((slot->word & (CONN_HALF | CONN_BUSY)) == CONN_HALF &&

@@ -31,7 +31,7 @@ __noinline int fl_take_free6(__u32 bucket, __u32 word)
 	return take_free(bucket, word, FAMILY_IPV6);
 }
 
-/* Counted first: who does not find it in the first bucket must look on. */
+/* Counted first: a look-up that does not find it in the first bucket must go on. */
 static __always_inline bool take_in(const struct conn_key *key, __u32 bucket, __u32 word,
 				    struct conn_slot *slot, enum family family)
 {
@@ -45,7 +45,7 @@ static __always_inline bool take_in(const struct conn_key *key, __u32 bucket, __
 	return taken;
 }
 
-/* The same with the slot of a half-open connection. */
+/* The same with the slot of a half-open connection, which is evicted. */
 static __always_inline bool take_of(const struct conn_key *key, const struct conn_slot *victim,
 				    __u32 word, struct conn_slot *slot, const struct conn_env *env,
 				    enum family family)

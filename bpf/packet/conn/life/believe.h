@@ -83,7 +83,7 @@ static __always_inline bool is_of_backend(const struct conn_packet *p, conn_prog
 	return is_near(p->progress >> 16, client) || (life.state == CONN_ANSWERED && answers_syn);
 }
 
-/* Who has forgotten an association sends the tag that it was sent. 0: not known. */
+/* A side that has forgotten an association sends the tag that it was sent. 0: not known. */
 static __always_inline bool has_tag(const struct conn_packet *p, conn_progress own,
 				    conn_progress other)
 {

@@ -89,7 +89,7 @@ static __always_inline void note(struct conn *c, struct conn_life life, const st
 
 /*
  * Changes the record, whose `life` the caller has read and proved, as the packet says. Returns
- * effects. Another CPU may have a packet of the other side meanwhile: who comes second sees what
+ * effects. Another CPU may have a packet of the other side meanwhile: the second one sees what
  * the first one made. LEAVES also if the record has become another connection's.
  */
 static __always_inline __u32 follow(struct conn *c, struct conn_life life,

@@ -39,7 +39,7 @@ static __always_inline __u16 cell_at(struct conn_life life, __u32 row, __u32 sta
 	return at < CONN_CLASSES * CONN_ROWS * CONN_STATES ? cells[at] : 0;
 }
 
-/* Both sides have, at some time: no half-open connection takes the place of this one. */
+/* Both sides have confirmed it, at some time: no half-open connection takes its slot. */
 static __always_inline bool is_confirmed(struct conn_life life)
 {
 	__u32 state = life.state < CONN_CLOSED_BY_CLIENT ? life.state : life.flags.before;

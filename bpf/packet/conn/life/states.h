@@ -128,9 +128,9 @@ static const __u16 conn_tables[CONN_CLASSES][CONN_ROWS][CONN_STATES] = {
 	 * Anybody can send a SYN: the backend's answer shows that it begins another connection,
 	 * even of one that is half-closed. A FIN that nothing has answered makes no connection.
 	 *
-	 * Who has really sent a RST sends nothing but RSTs from then on. A RST that its receiver
-	 * ignores (RFC 5961) anybody may have sent: it ends no connection that goes on. A packet
-	 * that a RST has overtaken is answered by another one.
+	 * A side that has really sent a RST sends nothing but RSTs from then on. A RST that its
+	 * receiver ignores (RFC 5961) anybody may have sent: it ends no connection that goes on. A
+	 * packet that a RST has overtaken is answered by another one.
 	 */
 	[CONN_TCP] = {
 		/* no event        */ {sIG, sIG, sIG, sIG, sIG, sIG, xxx, xxx, xxx, sIG, sIG, sIG},

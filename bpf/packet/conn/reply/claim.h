@@ -71,7 +71,7 @@ static __always_inline bool is_taken(struct reply_claim *c, enum family family)
 	return fl_is_taken_in6(c, c->key.first) || fl_is_taken_in6(c, c->key.second);
 }
 
-/* Counted first: who does not find it in the first bucket must look on. */
+/* Counted first: a look-up that does not find it in the first bucket must go on. */
 static __always_inline bool put_reply(const struct reply_claim *c, const struct reply_slot *at,
 				      enum family family)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The index of replies. Who has a slot for a tuple has the port in it, until the slot is freed. A
- * bucket without a free slot gives the tomb that has the least to wait.
+ * The index of replies. A connection that has a slot for a tuple has the port in it, until the slot
+ * is freed. In a bucket without a free slot the tomb that has the least to wait gives way.
  */
 #ifndef FAIRLEAD_CONN_SLOTS_H
 #define FAIRLEAD_CONN_SLOTS_H
