@@ -46,7 +46,7 @@ export function connectionsCommand(open: OpenConnections = connectionsBelow): Co
     )
     .option('--limit <count>', 'list at most this many', parseLimit, DEFAULT_LIMIT)
     .addOption(
-      new Option('--drop-stale', 'delete flows whose backend is gone, and print each')
+      new Option('--drop-stale', 'end connections whose backend is gone, and print each')
         .default(false)
         .conflicts(['watch', 'state']),
     )

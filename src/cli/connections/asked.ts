@@ -26,11 +26,14 @@ export function checkOrigin(
   { origin, bpfRoot, ...asked }: ConnectionOptions,
 ): void {
   if (hasPackets || (origin !== 'packet' && !asked.dropStale)) return;
-  throw new FairleadError('NOT_FOUND', `${withoutPackets(bpfRoot)}, so there are no flows`);
+  throw new FairleadError(
+    'NOT_FOUND',
+    `${withoutPackets(bpfRoot)}, so there are no connections of packets`,
+  );
 }
 
 export const withoutPackets = (bpfRoot: string): string =>
-  `the packet layer is not loaded: no flow maps are pinned below ${bpfRoot}`;
+  `the packet layer is not loaded: no table of connections is pinned below ${bpfRoot}`;
 
 /** The Services with these labels, as NAMESPACE/NAME; undefined: all. */
 async function selectedServices({

@@ -163,7 +163,7 @@ describe('without the packet layer', () => {
     expect(stdout).toMatch(/^default +web +http +sk:2a1 /);
     expect(stdout.split('\n')).toHaveLength(2);
     expect(stderr).toBe(
-      '(only connections of sockets are listed: the packet layer is not loaded: no flow maps are pinned below /b)\n',
+      '(only connections of sockets are listed: the packet layer is not loaded: no table of connections is pinned below /b)\n',
     );
     expect((await printed(['--origin', 'socket'], false)).stderr).toBe('');
   });
@@ -172,7 +172,7 @@ describe('without the packet layer', () => {
     await expect(printed(args, false)).rejects.toMatchObject({
       code: 'NOT_FOUND',
       message:
-        'the packet layer is not loaded: no flow maps are pinned below /b, so there are no flows',
+        'the packet layer is not loaded: no table of connections is pinned below /b, so there are no connections of packets',
     });
   });
 });
