@@ -7,8 +7,8 @@
 #define REASONS 64
 
 /*
- * The outcome of a socket call or of a packet without a flow, or why it was not translated. Append
- * only; index of fl_reason.
+ * The outcome of a socket call or of a packet of no connection, or why it was not translated.
+ * Append only; index of fl_reason.
  */
 enum reason {
 	REASON_TRANSLATED = 0,
@@ -27,30 +27,31 @@ enum reason {
 	REASON_SKIPPED_SOURCE_RANGES = 11,
 	REASON_DROPPED_SOURCE_RANGES = 12, /* the source is in none of the frontend's ranges */
 	/* Of packets: */
-	REASON_TRUNCATED_HEADER = 13,	 /* it ends inside of a header, or before its length says */
-	REASON_BAD_HEADER = 14,		 /* a header contradicts itself */
-	REASON_TOO_MANY_HEADERS = 15,	 /* more IPv6 extension headers than are skipped */
-	REASON_DROPPED_MARTIAN = 16,	 /* a loopback destination from a device */
-	REASON_DROPPED_FRAGMENT = 17,	 /* of a datagram whose first fragment was not seen */
-	REASON_UNKNOWN_CONNECTION = 18,	 /* TCP to a frontend: no flow and no first packet */
-	REASON_ANSWER_LIMITED = 19,	 /* more refusals a second than may be answered */
-	REASON_NOT_ANSWERED = 20,	 /* refused without an answer: it cannot be given */
-	REASON_FLOW_TABLE_FULL = 21,	 /* no longer counted */
-	REASON_DROPPED_NO_FLOW = 22,	 /* a flow could not be stored */
-	REASON_DROPPED_NO_PORT = 23,	 /* no port is free for the client at this backend */
+	REASON_TRUNCATED_HEADER = 13, /* it ends inside of a header, or before its length says */
+	REASON_BAD_HEADER = 14,	      /* a header contradicts itself */
+	REASON_TOO_MANY_HEADERS = 15, /* more IPv6 extension headers than are skipped */
+	REASON_DROPPED_MARTIAN = 16,  /* a loopback destination from a device */
+	REASON_DROPPED_FRAGMENT = 17, /* of a datagram whose first fragment was not seen */
+	REASON_UNKNOWN_CONNECTION =
+		18,		     /* TCP to a frontend: of no connection, and no first packet */
+	REASON_ANSWER_LIMITED = 19,  /* more refusals a second than may be answered */
+	REASON_NOT_ANSWERED = 20,    /* refused without an answer: it cannot be given */
+	REASON_FLOW_TABLE_FULL = 21, /* no longer counted */
+	REASON_DROPPED_NO_FLOW = 22, /* a new connection found no slot */
+	REASON_DROPPED_NO_PORT = 23, /* no port is free for the client at this backend */
 	REASON_DROPPED_NO_ADDRESS = 24,	 /* masqueraded, and no address is known for that */
 	REASON_NOT_REWRITTEN = 25,	 /* dropped: the kernel refused to change the packet */
-	REASON_CLIENT_PORT_CHANGED = 26, /* its own was taken by another flow to the backend */
-	REASON_ICMP_TRANSLATED = 27,	 /* an ICMP error about a flow */
+	REASON_CLIENT_PORT_CHANGED = 26, /* another connection to the backend had its own */
+	REASON_ICMP_TRANSLATED = 27,	 /* an ICMP error about a connection */
 	/* Of sockets: */
 	REASON_REFUSED_BIND = 28, /* a process of the node wanted to bind a NodePort */
 	/* Of packets: */
 	REASON_PING_ANSWERED = 29,	  /* an echo request to an address in fl_ping */
-	REASON_HALF_OPEN_EVICTED = 30,	  /* a half-open flow lost its SNAT port to a new one */
+	REASON_HALF_OPEN_EVICTED = 30,	  /* a half-open connection lost its SNAT port */
 	REASON_REFUSED_STALE_SOCKET = 31, /* of a connected UDP socket whose backend is gone */
 	/* Of Maglev: */
 	REASON_ADOPTED = 32, /* TCP that begins no connection: its table knows the backend */
-	/* 32 to 35 are reserved. */
+	/* 33 to 35 are reserved. */
 	/* Of direct return, at the node that chose the backend: */
 	REASON_DIRECT_TOO_BIG = 36,	  /* with its outer headers for the way: refused by ICMP */
 	REASON_DIRECT_NO_PEER = 37,	  /* the backend's node takes no requests any more */
@@ -66,7 +67,7 @@ enum reason {
 	REASON_GENEVE_NOT_UNWRAPPED = 46,  /* the kernel refused to take off the headers */
 	/* At the node that chose the backend: */
 	REASON_DIRECT_GIVEN_BACK = 47, /* by the backend's node, which does not serve it: SNAT */
-	/* Of packets of flows at XDP: */
+	/* Of packets of connections at XDP: */
 	REASON_XDP_SENT = 48,	      /* translated and sent on; all others are left to tc: */
 	REASON_XDP_NO_TARGET = 49,    /* they go to a pod, a tunnel, any device without XDP */
 	REASON_XDP_NO_NEIGHBOUR = 50, /* the address of the next station is not known */
@@ -76,7 +77,7 @@ enum reason {
 	REASON_XDP_UNFINISHED = 54,   /* the sender left the checksum to the device */
 	REASON_XDP_RENEWS = 55,	      /* the stack is to keep the next station known */
 	/* Of direct return, at the node that chose the backend: */
-	REASON_DIRECT_OUTDATED = 56, /* given back, and its flow has another backend: dropped */
+	REASON_DIRECT_OUTDATED = 56, /* given back, but has another backend by now: dropped */
 	/* Of answers, where the routes lead to another device than the requests came in by: */
 	REASON_ANSWER_SENT_BACK = 57, /* it leaves by the device of the requests */
 	REASON_ANSWER_NO_WAY = 58,    /* that one has no way to the client: as the routes say */
