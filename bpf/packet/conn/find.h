@@ -111,10 +111,11 @@ static __always_inline int find_by_reply(const struct tuple *t, const struct con
 		for (__u32 i = 0; b && i < CONN_SLOTS; i++) {
 			__u64 word = *(const volatile __u64 *)&b->word[i];
 
+			if (word >> 32 != key.tag ||
+			    !is_record_of(word, OF_REPLY, t, env, copy, family))
+				continue;
 			*index = word;
-			if (word >> 32 == key.tag &&
-			    is_record_of(*index, OF_REPLY, t, env, copy, family))
-				return true;
+			return true;
 		}
 		if (!b || !*(const volatile __u64 *)&b->elsewhere)
 			return false;

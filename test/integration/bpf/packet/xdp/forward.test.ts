@@ -263,6 +263,22 @@ describe.each(FAMILIES)('%s', (family) => {
     expect([drive.confirmed(family), drive.halfOpen(family)]).toMatchObject([[], [{ packets: 1 }]]);
   });
 
+  test('a flow to an address that replies come to, too, begins again here', () => {
+    serve(5, MASQUERADE);
+    const set = drive.putSet(0, [1]);
+    drive.putFrontend({ address: at.node, port: 80, rules: { host: { set, masquerade: true } } });
+    for (const line of [
+      `${client()} > ${node(80)} tcp SYN`,
+      `${pod(5)} > ${node(40_000)} tcp SYN ACK`,
+      `${client()} > ${node(80)} tcp ACK`,
+      `${pod(5)} > ${node(40_000)} tcp RST`,
+    ]) {
+      expect(play(line), line).toContain('ttl=63');
+    }
+    expect(play(`${client()} > ${node(80)} tcp SYN seq=9`)).toContain(toNeighbour);
+    expect([drive.confirmed(family), drive.halfOpen(family)]).toMatchObject([[], [{ packets: 1 }]]);
+  });
+
   test('of established flows that were not seen this second one of 16 is left, so that the kernel asks its neighbours', () => {
     serve(5);
     const flows = 64;
