@@ -220,9 +220,11 @@ static __always_inline struct packet *begin(const struct xdp_md *ctx)
 	p->env.secret = s->secret;
 	p->has_mac = true;
 	p->is_plain = false;
+	p->in_geneve = false;
+	p->keeps_backend = false;
+	p->of_stale = false;
 	p->former_backend = 0;
 	p->answers_by = 0;
-	p->in_geneve = false;
 	p->came_by = ctx->ingress_ifindex;
 	p->tag_in.type = 0;
 	p->tag_out.type = 0;

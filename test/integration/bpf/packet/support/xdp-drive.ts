@@ -92,6 +92,12 @@ export class XdpDrive {
     }
   }
 
+  /** What a packet before, at XDP or at tc, has left in memory that both share. */
+  scribble(byte: number): void {
+    const map = this.#object.map('fl_this_packet');
+    map.put(encodeU32(0), new Uint8Array(possibleCpus() * map.info.valueSize).fill(byte));
+  }
+
   /** A frame that comes in by this device. */
   run(
     frame: Uint8Array,

@@ -62,6 +62,19 @@ describe.each(FAMILIES)('%s', (family) => {
       expect(drive.reasons(true)).toEqual({ XDP_SENT: 3 });
     });
 
+    test.each([0x01, 0xff])('whatever a packet before has left: bytes of %i', (byte) => {
+      serve(5, { protocol, ...MASQUERADE });
+      for (const line of [
+        `${client()} > ${vip()} ${first}`,
+        `${pod(5)} > ${node(40_000)} ${answer}`,
+        `${client()} > ${vip()} ${next}`,
+      ]) {
+        xdp.scribble(byte);
+        expect(play(line), line).toContain('ttl=63');
+      }
+      expect(drive.reasons(true)).toEqual({ XDP_SENT: 3 });
+    });
+
     test('not masqueraded, by the other uplink', () => {
       serve(6, { protocol });
       expect(play(`${client()} > ${vip()} ${first}`)).toBe(
