@@ -47,6 +47,12 @@ static __always_inline bool is_near(__u16 a, __u16 b)
 	return (__u16)(a - b + NEAR_SEQUENCES) <= 2 * NEAR_SEQUENCES;
 }
 
+/* Of a connection that a RST has ended the state before that, which what goes on is a packet of. */
+static __always_inline enum conn_state state_behind(struct conn_life life)
+{
+	return life.state < CONN_CLOSED_BY_CLIENT ? life.state : life.flags.before;
+}
+
 /*
  * It goes on from what the client has sent, and answers the SYN-ACK if it is the first to do so. Or
  * it catches up, since packets between have taken another way: the backend acknowledges its place,
@@ -60,7 +66,7 @@ static __always_inline bool is_of_client(const struct conn_packet *p, conn_progr
 	if (!own)
 		return true;
 	if (is_near(p->progress >> 16, own >> 16))
-		return life.state != CONN_ANSWERED || !is_ack || is_near(p->progress, own);
+		return state_behind(life) != CONN_ANSWERED || !is_ack || is_near(p->progress, own);
 	return is_ack && backend && is_near(p->progress >> 16, backend) &&
 	       is_near(p->progress, backend >> 16);
 }

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "packet/conn/life/believe.h"
 #include "packet/conn/life/states.h"
 #include "packet/types.h"
 
@@ -42,9 +43,8 @@ static __always_inline __u16 cell_at(struct conn_life life, __u32 row, __u32 sta
 /* Both sides have confirmed it, at some time: no half-open connection takes its slot. */
 static __always_inline bool is_confirmed(struct conn_life life)
 {
-	__u32 state = life.state < CONN_CLOSED_BY_CLIENT ? life.state : life.flags.before;
-
-	return !is_one_sided(life) && cell_at(life, ROW_LIVENESS, state) != CONN_HALF_OPEN;
+	return !is_one_sided(life) &&
+	       cell_at(life, ROW_LIVENESS, state_behind(life)) != CONN_HALF_OPEN;
 }
 
 /* --- time --------------------------------------------------------------------------------------
