@@ -10,15 +10,22 @@
 /*
  * The backend may still answer a datagram: nobody else may get the tuple, or the answer would be
  * given to another client. To a SYN-ACK that comes late the node, or the next client, answers by a
- * RST. A client's own tuple is nobody else's.
+ * RST.
  */
+static __always_inline bool awaits_answer(const struct conn *c, const struct conn_env *env)
+{
+	return c->life.protocol == PROTOCOL_UDP && c->life.state != CONN_ESTABLISHED &&
+	       (c->life.state == CONN_NEW || c->questions) &&
+	       ticks_passed(c->seen, env->now) < env->udp_new;
+}
+
+/* A client's own tuple is nobody else's. */
 static __always_inline __u64 tomb_after(const union conn_record *r, __u32 tag,
 					const struct conn_env *env)
 {
 	const struct conn *c = &r->conn;
 
-	if (c->life.protocol != PROTOCOL_UDP || c->life.state != CONN_NEW ||
-	    !c->life.flags.masquerade || ticks_passed(c->seen, env->now) >= env->udp_new)
+	if (!c->life.flags.masquerade || !awaits_answer(c, env))
 		return 0;
 	return tomb_of(tag, c->seen + env->udp_new);
 }

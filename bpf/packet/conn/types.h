@@ -82,7 +82,10 @@ struct conn {
 	__u32 seen;	  /* tick of the latest packet of either side; written once a second */
 	__u32 born;	  /* tick */
 	__u32 answers_by; /* ifindex of the device that requests come in by; 0: as routes say */
-	conn_progress progress_client;
+	union {
+		conn_progress progress_client;
+		__u32 questions; /* of UDP, half-open: behind the first one, and not answered */
+	};
 	conn_progress progress_backend;
 	__u16 middle_port; /* the client's, between DNAT and SNAT, see OF_MIDDLE */
 	struct conn_marks marks;

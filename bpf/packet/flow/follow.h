@@ -78,6 +78,17 @@ static __always_inline bool is_dropped(const struct packet *p, const struct conn
 	return ticks_passed(c->seen, p->env.now) > LONG_AGO_TICKS;
 }
 
+/* The word is that of p->conn, if the record still is when it has been read. */
+static __always_inline void confirm(struct packet *p, enum family family)
+{
+	const volatile struct conn *record;
+
+	read_word(&p->slot, family);
+	record = conn_at(p->slot.index, family);
+	if (record && record->life.proof == p->conn.conn.life.proof)
+		confirm_slot(&p->slot, family);
+}
+
 static __always_inline __u32 follow_packet(struct packet *p, bool from_backend, enum family family)
 {
 	const struct packet_settings *s = packet_settings();
@@ -100,10 +111,8 @@ static __always_inline __u32 follow_packet(struct packet *p, bool from_backend, 
 	record->seen = p->env.now;
 	if (!from_backend && record->answers_by != p->answers_by)
 		record->answers_by = p->answers_by;
-	if (effects & CONFIRMS || is_confirmed(p->conn.conn.life)) {
-		read_word(&p->slot, family);
-		confirm_slot(&p->slot, family);
-	}
+	if (effects & CONFIRMS || is_confirmed(p->conn.conn.life))
+		confirm(p, family);
 	return effects;
 }
 

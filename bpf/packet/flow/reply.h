@@ -25,9 +25,11 @@ static __always_inline void renew(const struct packet *p, enum family family)
 		record->seen = p->env.now;
 }
 
-static __always_inline int leave_to_node(const struct packet *p, enum family family)
+/* The backend has answered: no flood of others takes its place, and its port. */
+static __always_inline int leave_to_node(struct packet *p, enum family family)
 {
 	renew(p, family);
+	confirm(p, family);
 	return forgets_later() ? LEFT : LEAVE;
 }
 

@@ -13,18 +13,8 @@
  */
 
 /*
- * Whether a half-open connection may lose its port. Not while the backend may answer a datagram:
- * another client would take the answer for its own. To a SYN-ACK it answers by a RST.
- */
-static __always_inline bool may_lose_port(const struct packet *p, const struct conn *c)
-{
-	return c->life.protocol == PROTOCOL_TCP || c->life.state != CONN_NEW ||
-	       ticks_passed(c->seen, p->env.now) > p->env.udp_new;
-}
-
-/*
  * Of the connections that might give up their port: the one that has ended, or begun, first. The
- * claim has met this one.
+ * claim has met this one. What is noted, without a backend, may be a connection that lives.
  */
 static __always_inline void note_candidate(struct packet *p, enum family family)
 {
@@ -40,7 +30,7 @@ static __always_inline void note_candidate(struct packet *p, enum family family)
 			p->ended_port = port;
 			p->ended_seen = c->seen;
 		}
-	} else if (live == CONN_HALF_OPEN && may_lose_port(p, c)) {
+	} else if (live == CONN_HALF_OPEN && c->backend_id && !awaits_answer(c, &p->env)) {
 		if (!p->half_open_port || (__s32)(p->half_open_seen - c->seen) > 0) {
 			p->half_open_port = port;
 			p->half_open_seen = c->seen;

@@ -72,6 +72,15 @@ static __always_inline void note_progress(struct conn *c, const struct conn_pack
 		c->progress_client = p->progress;
 }
 
+/* The first question is what NEW stands for. */
+static __always_inline void note_question(struct conn *c, struct conn_life life, bool is_answer)
+{
+	if (!is_answer)
+		c->questions += 1;
+	else if (life.state != CONN_NEW && c->questions)
+		c->questions -= 1;
+}
+
 static __always_inline void note(struct conn *c, struct conn_life life, const struct conn_packet *p,
 				 enum conn_event event, __u32 effects)
 {
@@ -82,6 +91,8 @@ static __always_inline void note(struct conn *c, struct conn_life life, const st
 			c->progress_client = p->progress;
 	} else if (life.protocol == PROTOCOL_TCP) {
 		note_progress(c, p, event);
+	} else if (life.protocol == PROTOCOL_UDP) {
+		note_question(c, life, p->from_backend);
 	}
 }
 

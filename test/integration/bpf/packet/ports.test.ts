@@ -21,6 +21,11 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
   const from = (n: number, word = 'tcp SYN', port = 40_000): string =>
     drive.through(`${at.port(other(n), port)} > ${vip()} ${word}`);
 
+  /** More half-open connections than there are slots for. */
+  const flood = (word: string): void => {
+    for (let n = 0; n < 12_000; n += 1) from(2 + (n & 127), word, 42_000 + (n >> 7));
+  };
+
   test('clients with one port get different ones, in the range, and their own replies', () => {
     publish(drive, family, masquerade);
     const ports = Array.from({ length: 30 }, (_, n) => sourcePort(from(n + 1)));
@@ -163,6 +168,30 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
       expect(answered(ports[1]!)).toBe(toClient(4));
     });
 
+    test.each([
+      ['asked, answered and asked again', ['ask', 'answer', 'ask']],
+      ['asked twice and answered once', ['ask', 'ask', 'answer']],
+    ])('that of a client that has %s is not, until that is answered', (_, before) => {
+      const ports = [1, 2, 3].map((n) => sourcePort(ask(n)));
+      for (const what of before.slice(1)) what === 'ask' ? ask(2) : answered(ports[1]!);
+      expect(ask(4)).toBe('dropped');
+      expect(answered(ports[1]!)).toBe(toClient(2));
+      expect(sourcePort(ask(4))).toBe(ports[1]);
+      expect(answered(ports[1]!)).toBe(toClient(4));
+    });
+
+    test.each([
+      ['asked', ['ask']],
+      ['asked, answered and asked again', ['ask', 'answer', 'ask']],
+    ])('that of a client that has %s is kept when a flood takes its place', (_, before) => {
+      drive.putSettings({});
+      for (const what of before) what === 'ask' ? ask(1) : answered(40_000);
+      flood('udp payload=1');
+      expect(drive.conns(family).filter(({ client }) => client.address === other(1))).toEqual([]);
+      expect(sourcePort(ask(200))).not.toBe(40_000);
+      expect(answered(40_000)).toBe(`${pod(5)} > ${node(40_000)} udp payload=2`);
+    });
+
     test('so is that of one that nobody has answered for as long as conntrack waits', () => {
       const ports = [1, 2, 3].map((n) => sourcePort(ask(n)));
       const { udpNew } = SETTINGS.timeoutSeconds;
@@ -244,6 +273,25 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
       expect(sourcePort(own('tcp SYN seq=2'))).toBe(40_000);
       expect(sourcePort(from(2))).not.toBe(40_000);
       expect(answer(40_000)).toBe(`${pod(5)} > ${node(40_000)} tcp SYN ACK`);
+    });
+
+    test('that is noted keeps its port, if no other is free either', () => {
+      drive.putSettings({ snatPorts: { first: 61_000, last: 61_000 } });
+      from(1, 'tcp SYN seq=1');
+      expect(sourcePort(own('tcp SYN seq=2', 61_000))).toBe(61_000);
+      drive.age(5, family, ({ backendId }) => backendId === 0);
+      expect(sourcePort(from(2)), 'that of the first').toBe(40_000);
+      expect(answer(61_000)).toBe(`${pod(5)} > ${node(61_000)} tcp SYN ACK`);
+    });
+
+    test('that is noted, and answered, keeps its port in a flood', () => {
+      from(1, 'tcp SYN seq=1', 41_000);
+      own('tcp SYN seq=2');
+      const toNode = `${pod(5)} > ${node(40_000)} tcp SYN ACK`;
+      expect(answer(40_000)).toBe(toNode);
+      flood('tcp SYN');
+      expect(sourcePort(from(1))).not.toBe(40_000);
+      expect(answer(40_000)).toBe(toNode);
     });
 
     test('the SYN of the flow itself, which leaves by a second device, is left', () => {
