@@ -88,14 +88,17 @@ static __always_inline enum carried carry_new(union conn_record *from, __u32 hal
 	return CARRIED_NEW;
 }
 
-/* Of two connections of one tuple the later one counts; of the same tick the one that began here.
+/*
+ * Of two connections of one tuple the later one counts; of the same tick the one that began here,
+ * or the one that has its SNAT port: a program that uses this table has sent a packet from it.
  */
 static __always_inline bool is_later_here(const union conn_record *here,
 					  const union conn_record *from)
 {
 	__s32 later = here->conn.born - from->conn.born;
 
-	return later > 0 || (!later && !here->conn.spare);
+	return later > 0 ||
+	       (!later && (!here->conn.spare || (here->conn.reply_port && !from->conn.reply_port)));
 }
 
 /*
@@ -122,7 +125,11 @@ static __always_inline enum carried carry_record(union conn_record *from, __u32 
 			*to = slot.index;
 			return carried;
 		}
-		if (is_later_here(here, from) || !lock_slot(&slot, family))
+		if (is_later_here(here, from)) {
+			mark_carried(slot.index, 0, family);
+			return CARRIED_NOT;
+		}
+		if (!lock_slot(&slot, family))
 			return CARRIED_NOT;
 		take_out(&slot, env, family);
 	}

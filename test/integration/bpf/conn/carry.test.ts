@@ -86,7 +86,13 @@ describe.each(FAMILIES)('%s', (family) => {
     record[0] = 3;
     record[16]! += 1;
     expect(carrier.to.begin(begun)).toBe('made');
-    expect(carrier.carry(from.now)).toMatchObject({ not: 0, dropped: 0 });
+    // Egress was the first to use it, and has sent a packet from this port.
+    const answered = { ...WITHOUT_REPLY, replyPort: 60_001 };
+    expect(carrier.to.claim(answered)).toBe('made');
+    for (const round of [2, 3]) {
+      expect(carrier.carry(from.now), `round ${round}`).toMatchObject({ dropped: 0 });
+      expect(carrier.to.findReply(answered)).toMatchObject({ id: answered.id });
+    }
     expect(record[0]).toBe(3);
     expect(carrier.to.find(begun)).toBeDefined();
     expect(auditAndEmpty(carrier.to)).toEqual([]);
