@@ -210,6 +210,7 @@ describe.each(FAMILIES)('%s', (family) => {
     ip(`route replace ${far} via ${other}`);
     expect(play(`${pod(5)} > ${node(40_000)} tcp SYN ACK`)).toBe('left');
     expect(drive.reasons(true)).toEqual({ XDP_SENT: 1 });
+    expect(drive.conns(family)).toMatchObject([{ state: 'new', replyPackets: 0 }]);
     ip(`route replace ${far} via ${router}`);
     xdp.nextSecond();
     expect(play(`${pod(5)} > ${node(40_000)} tcp SYN ACK`)).toContain(toRouter);
