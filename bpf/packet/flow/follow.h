@@ -79,14 +79,34 @@ static __always_inline bool is_dropped(const struct packet *p, const struct conn
 }
 
 /* The word is that of p->conn, if the record still is when it has been read. */
-static __always_inline void confirm(struct packet *p, enum family family)
+static __always_inline int confirm(struct packet *p, enum family family)
 {
-	const volatile struct conn *record;
+	const volatile struct conn *record = conn_at(p->slot.index, family);
 
 	read_word(&p->slot, family);
-	record = conn_at(p->slot.index, family);
 	if (record && record->life.proof == p->conn.conn.life.proof)
 		confirm_slot(&p->slot, family);
+	return 0;
+}
+
+/* Global, so that it takes no stack beside what calls it. */
+__noinline int fl_confirm4(void)
+{
+	struct packet *p = this_packet();
+
+	return p ? confirm(p, FAMILY_IPV4) : 0;
+}
+
+__noinline int fl_confirm6(void)
+{
+	struct packet *p = this_packet();
+
+	return p ? confirm(p, FAMILY_IPV6) : 0;
+}
+
+static __always_inline void confirm_conn(enum family family)
+{
+	family == FAMILY_IPV4 ? fl_confirm4() : fl_confirm6();
 }
 
 static __always_inline __u32 follow_packet(struct packet *p, bool from_backend, enum family family)
@@ -112,7 +132,7 @@ static __always_inline __u32 follow_packet(struct packet *p, bool from_backend, 
 	if (!from_backend && record->answers_by != p->answers_by)
 		record->answers_by = p->answers_by;
 	if (effects & CONFIRMS || is_confirmed(p->conn.conn.life))
-		confirm(p, family);
+		confirm_conn(family);
 	return effects;
 }
 

@@ -29,7 +29,7 @@ static __always_inline void renew(const struct packet *p, enum family family)
 static __always_inline int leave_to_node(struct packet *p, enum family family)
 {
 	renew(p, family);
-	confirm(p, family);
+	confirm_conn(family);
 	return forgets_later() ? LEFT : LEAVE;
 }
 
