@@ -35,7 +35,7 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
     ]);
     expect(offsets('conn')).toEqual({
       ...{ life: 0, backend_id: 8, frontend_id: 12, seen: 16, born: 20, answers_by: 24 },
-      ...{ progress_client: 28, progress_backend: 32 },
+      ...{ progress_client: 28, questions: 28, progress_backend: 32 },
       ...{ middle_port: 36, marks: 38, spare: 39 },
       ...{ client_port: 40, frontend_port: 42, backend_port: 44, reply_port: 46 },
     });
