@@ -206,7 +206,13 @@ class GrowingDataplane implements Dataplane {
   #leave(): void {
     const inner = this.#inner;
     if (inner === undefined) return;
-    this.#counters = inner.counters();
+    const counters = inner.counters();
+    const { connections, traffic } = counters;
+    // They read maps that are closed by then, and can be read once only.
+    this.#counters = {
+      ...{ ...counters, connections: [...connections] },
+      ...(traffic && { traffic: [...traffic] }),
+    };
     this.#devices = inner.devices?.() ?? [];
     this.#hadDirectReturn = inner.hadDirectReturn?.() ?? false;
     this.#shown = { capabilities: inner.capabilities, installation: inner.installation };

@@ -119,6 +119,28 @@ test('changes wait, and what is read meanwhile is what was read last', async () 
   expect(dataplane.counters().tables).toMatchObject([{ name: 'bpf 1' }]);
 });
 
+test('connections of Services are read meanwhile as they were last, at each scrape', async () => {
+  const { dataplane, opened, last, holdOpening } = await start();
+  const release = holdOpening();
+  const fake = opened[0]!.dataplane;
+  fake.counters = () =>
+    ({ tables: [], outcomes: {}, connections: rows(), traffic: rows() }) as never;
+  // As over maps: made when they are asked for, once.
+  function* rows() {
+    if (fake.isClosed) throw new Error('the map is closed');
+    yield 'web';
+  }
+  look(last(), 40_000);
+  await new Promise(setImmediate);
+  expect(fake.isClosed).toBe(true);
+  for (let scrape = 0; scrape < 2; scrape += 1) {
+    const { connections, traffic } = dataplane.counters();
+    expect([[...connections], [...(traffic ?? [])]]).toEqual([['web'], ['web']]);
+  }
+  release();
+  await idle(dataplane);
+});
+
 test('what the first was told the next one is told before it is programmed', async () => {
   const { dataplane, opened, last, holdOpening } = await start();
   dataplane.packetsAreServed?.('another');
