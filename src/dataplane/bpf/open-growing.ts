@@ -10,6 +10,7 @@ import { FIRST_CONNECTIONS, MOST_CONNECTIONS } from './conn/growth.ts';
 import { capacityOf } from './conn/sizes.ts';
 import { digitOf } from './conn/table.ts';
 import { openGrowing } from './growing.ts';
+import { oldGenerations } from './loader/migration/generations.ts';
 import { pinFolder } from './loader/pins.ts';
 import { mapPin } from './loader/versions.ts';
 import { type BpfSettings, type OpenParts, openBpfDataplane } from './open.ts';
@@ -20,7 +21,7 @@ export function openGrowingDataplane(settings: BpfSettings, parts: OpenParts): P
   if (devices === undefined) return openBpfDataplane(settings, parts);
   const limit = mapSizes['flows'] ?? MOST_CONNECTIONS;
   const first = (family: Family): number =>
-    Math.min(limit, pinnedConnections(bpfRoot, family) ?? FIRST_CONNECTIONS);
+    Math.min(limit, connectionsLeft(bpfRoot, family) ?? FIRST_CONNECTIONS);
   let isTried = false;
   return openGrowing({
     async open({ IPv4: flows4, IPv6: flows6 }, look) {
@@ -37,9 +38,19 @@ export function openGrowingDataplane(settings: BpfSettings, parts: OpenParts): P
   });
 }
 
-function pinnedConnections(bpfRoot: string, family: Family): number | undefined {
-  const pin = join(pinFolder(bpfRoot).maps, mapPin(`fl_client${digitOf(family)}`));
-  if (!existsSync(pin)) return undefined;
+/**
+ * Of the largest table that an agent has left: of one that was killed while maps were migrated, connections may be in several.
+ * undefined: none has left any.
+ */
+export function connectionsLeft(bpfRoot: string, family: Family): number | undefined {
+  const name = mapPin(`fl_client${digitOf(family)}`);
+  const pins = [pinFolder(bpfRoot).maps, ...oldGenerations(bpfRoot)]
+    .map((folder) => join(folder, name))
+    .filter((pin) => existsSync(pin));
+  return pins.length === 0 ? undefined : Math.max(...pins.map(capacityOfPin));
+}
+
+function capacityOfPin(pin: string): number {
   const map = openPinnedMap(pin);
   try {
     return capacityOf(map.info.maxEntries);

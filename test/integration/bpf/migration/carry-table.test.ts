@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { capacityOf } from '../../../../src/dataplane/bpf/conn/sizes.ts';
 import { oldGenerations } from '../../../../src/dataplane/bpf/loader/migration/generations.ts';
 import { CARRYING } from '../../../../src/dataplane/bpf/loader/migration/policy.ts';
 import { pinFolder } from '../../../../src/dataplane/bpf/loader/pins.ts';
@@ -15,6 +16,7 @@ import {
   type PinnedMap,
   parseMapPin,
 } from '../../../../src/dataplane/bpf/loader/versions.ts';
+import { connectionsLeft } from '../../../../src/dataplane/bpf/open-growing.ts';
 import type { Family } from '../../../../src/model/types.ts';
 import { openPinnedMap } from '../../../../src/sys/native.ts';
 import { packageRoot } from '../../../../src/sys/package.ts';
@@ -176,6 +178,19 @@ const STEPS = [
 describe('an agent that is killed', () => {
   test.each(STEPS)('%s: the next one ends it', async (step) => {
     killedAt(step, GROWN);
+    await migrate(GROWN);
+    expectAll();
+  });
+
+  test.each(['replacing', 'replaced maps'])('%s: the next one has room for as many', (step) => {
+    killedAt(step, BUCKETS.map((buckets) => buckets + 1) as unknown as Buckets);
+    for (const [at, family] of FAMILIES.entries())
+      expect(connectionsLeft(bpfRoot, family)).toBeGreaterThanOrEqual(capacityOf(BUCKETS[at]!));
+  });
+
+  test('its maps are too small for what it had begun to carry: refused', async () => {
+    killedAt('replaced maps', GROWN);
+    await expect(migrate([300, 20])).rejects.toMatchObject({ code: 'OTHER_SIZES' });
     await migrate(GROWN);
     expectAll();
   });

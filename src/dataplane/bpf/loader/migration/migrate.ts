@@ -2,6 +2,7 @@
 // Maps of another layout or another size than this version wants: new ones are made beside them and filled, all programs
 // are loaded with those once, and only then they take the place of the old ones. Programs go on using the old maps until
 // their links are replaced; what they write meanwhile is carried over, too (ADR 30).
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { BpfMap } from '../../../../sys/native.ts';
 import * as native from '../../../../sys/native.ts';
@@ -21,6 +22,7 @@ import {
   replaceGeneration,
 } from './generations.ts';
 import { closePairs, fillPair, openPairs } from './pairs.ts';
+import { CARRYING } from './policy.ts';
 import { readChecked, writeChecked, writeFields } from './records.ts';
 import { checkRoom, type OpenChange } from './room.ts';
 import type { StoragePart } from './storage.ts';
@@ -118,10 +120,9 @@ function checkChanges(known: Known, changes: readonly Change[]): void {
     return { from, value: { fields: fieldsOf(known, path).value, bytes: from.info.valueSize } };
   };
   try {
-    const all = changes.map(({ map, from, wanted: { maxEntries } }) => ({
-      ...{ map, maxEntries },
-      ...sideOf(from),
-    }));
+    const all = changes.flatMap(({ map, from, wanted: { maxEntries } }) =>
+      [from, ...formerTables(known, map)].map((path) => ({ map, maxEntries, ...sideOf(path) })),
+    );
     checkRoom(all, (map) => {
       const path = pinnedAs(known.bpfRoot, map);
       return path === undefined ? undefined : sideOf(path);
@@ -129,6 +130,13 @@ function checkChanges(known: Known, changes: readonly Change[]): void {
   } finally {
     for (const map of opened) map.close();
   }
+}
+
+/** An agent that was killed may have carried nothing of these yet. */
+function formerTables({ bpfRoot, versions }: Known, map: PinnedMap): readonly string[] {
+  if (CARRYING[map] !== 'table') return [];
+  const paths = oldGenerations(bpfRoot).map((old) => join(old, mapPin(map, versions)));
+  return paths.filter((path) => existsSync(path));
 }
 
 /** In whatever version. */
