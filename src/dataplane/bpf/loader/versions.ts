@@ -49,7 +49,7 @@ const MAP_VERSIONS = {
   fl_service: 1,
   fl_slot_block: 1,
   fl_sock: 1,
-  fl_swept: 1,
+  fl_swept: 2,
   fl_tcp_sock: 1,
   fl_traffic: 1,
   fl_turn: 1,
