@@ -50,14 +50,34 @@ const ROUND_MS = 10_000;
 const PAUSE_FACTOR = 4;
 const PROGRAM = 'fl_sweep';
 
-/** After the packet layer, with which it shares maps. A start does not wait for the kernel to verify the program. */
+/** After a failure. Memory may be short for a while. */
+const AGAIN_MS = 600_000;
+
+/**
+ * After the packet layer, with which it shares maps. A start does not wait for the kernel to verify the program. Without it nothing
+ * expires: the table becomes full, and says so.
+ */
 export function startSweeping(parts: SweepingParts): Sweeping {
+  const { clock, log } = parts;
   let running: Sweeping | undefined;
   let isClosed = false;
-  void loadSweeping(parts).then((loaded) => {
-    if (isClosed) loaded.close();
-    else running = loaded;
-  });
+  const begin = (): void => {
+    void loadSweeping(parts).then(
+      (loaded) => {
+        if (isClosed) loaded.close();
+        else running = loaded;
+      },
+      (error) => {
+        if (isClosed) return;
+        log.warn(
+          { reason: reasonOf(error) },
+          'this kernel does not load the sweep: no connection of packets expires, and their table does not grow; fairlead tries again in ten minutes',
+        );
+        running = { fill: fillOf(parts), close: clock.after(AGAIN_MS, begin) };
+      },
+    );
+  };
+  begin();
   return {
     fill: () => running?.fill() ?? [],
     close() {
@@ -67,25 +87,19 @@ export function startSweeping(parts: SweepingParts): Sweeping {
   };
 }
 
-/** Without it nothing expires: the table becomes full, and says so. */
+/** Throws FairleadError. */
 async function loadSweeping(parts: SweepingParts): Promise<Sweeping> {
-  const { object, bpfRoot, sizes, log } = parts;
-  try {
-    const { sweep, close: unload } = await loadSweep({ object, bpfRoot, sizes });
-    const marks = createMarkSweep({ marks: parts.tables.marks, waitGracePeriod });
-    const { fill, close } = sweepWith(sweep, parts, recountOf(parts), marks);
-    return {
-      fill,
-      close() {
-        close();
-        unload();
-      },
-    };
-  } catch (error) {
-    const reason = reasonOf(error);
-    log.warn({ reason }, 'this kernel does not load the sweep: no connection of packets expires');
-    return { fill: fillOf(parts), close: () => undefined };
-  }
+  const { object, bpfRoot, sizes } = parts;
+  const { sweep, close: unload } = await loadSweep({ object, bpfRoot, sizes });
+  const marks = createMarkSweep({ marks: parts.tables.marks, waitGracePeriod });
+  const { fill, close } = sweepWith(sweep, parts, recountOf(parts), marks);
+  return {
+    fill,
+    close() {
+      close();
+      unload();
+    },
+  };
 }
 
 const nowMs = (): number => Number(process.hrtime.bigint() / 1_000_000n);
