@@ -6,7 +6,7 @@ import type { Family } from '../../model/types.ts';
 import { SYSTEM_CLOCK } from '../../sys/clock.ts';
 import { openPinnedMap } from '../../sys/native.ts';
 import type { Dataplane } from '../dataplane.ts';
-import { FIRST_CONNECTIONS, MOST_CONNECTIONS } from './conn/growth.ts';
+import { FIRST_CONNECTIONS, firstConnections, MOST_CONNECTIONS } from './conn/growth.ts';
 import { capacityOf } from './conn/sizes.ts';
 import { digitOf } from './conn/table.ts';
 import { openGrowing } from './growing.ts';
@@ -18,10 +18,14 @@ import { type BpfSettings, type OpenParts, openBpfDataplane } from './open.ts';
 /** Throws FairleadError; then nothing is left attached that was not there before. */
 export function openGrowingDataplane(settings: BpfSettings, parts: OpenParts): Promise<Dataplane> {
   const { bpfRoot, devices, mapSizes } = settings;
-  if (devices === undefined) return openBpfDataplane(settings, parts);
+  const left = (family: Family): number => connectionsLeft(bpfRoot, family) ?? FIRST_CONNECTIONS;
+  if (devices === undefined) {
+    // The table is removed: it need not fit, and nothing is carried over.
+    const sizes = { ...mapSizes, flows4: left('IPv4'), flows6: left('IPv6') };
+    return openBpfDataplane({ ...settings, mapSizes: sizes }, parts);
+  }
   const limit = mapSizes['flows'] ?? MOST_CONNECTIONS;
-  const first = (family: Family): number =>
-    Math.min(limit, connectionsLeft(bpfRoot, family) ?? FIRST_CONNECTIONS);
+  const first = (family: Family): number => firstConnections(left(family), limit);
   let isTried = false;
   return openGrowing({
     async open({ IPv4: flows4, IPv6: flows6 }, look) {

@@ -28,3 +28,10 @@ export function grownTo({ used, halfOpen }: Occupancy, connections: number, limi
   if (!isCrowded && halfOpen < CROWDED * connections) return connections;
   return Math.max(connections, Math.min(FACTOR * connections, Math.floor(bound)));
 }
+
+/**
+ * @param left what the table was made for that an earlier agent has left
+ * @returns what the table of the next one is made for at first
+ */
+export const firstConnections = (left: number, limit: number): number =>
+  Math.min(limit, Math.max(left, FIRST_CONNECTIONS));

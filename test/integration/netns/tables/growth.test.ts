@@ -91,3 +91,10 @@ test('the next agent keeps the size, and removes the tables of versions that had
   const { tables } = await first.status();
   expect(tables).toContainEqual(expect.objectContaining({ name: 'fl_conn4', capacity: GROWN }));
 });
+
+test('an agent without programs on devices removes it, and carries nothing over', async () => {
+  await agent.stop();
+  agent = await first.startAgent(['--devices', 'none']);
+  expect(logged('carried over')).toBeUndefined();
+  expect(existsSync(join(first.instance.bpfRoot, 'maps', 'fl_client4'))).toBe(false);
+});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from 'vitest';
-import { grownTo } from '../../../../../src/dataplane/bpf/conn/growth.ts';
+import { firstConnections, grownTo } from '../../../../../src/dataplane/bpf/conn/growth.ts';
 
 const LIMIT = 1_048_576;
 const MADE = 65_536;
@@ -25,4 +25,13 @@ test.each([
   ['a small limit', 600, 0, 1000, 1000, 1000],
 ])('%s', (_name, confirmed, halfOpen, made, limit, expected) => {
   expect(grownTo(occupied(confirmed, halfOpen), made, limit)).toBe(expected);
+});
+
+test.each([
+  ['what has grown', 262_144, LIMIT, 262_144],
+  ['less than that is allowed now', 262_144, 100_000, 100_000],
+  ['a limit was raised that was less than the first size', 1_000, LIMIT, MADE],
+  ['it is as low as before', 1_000, 1_000, 1_000],
+])('after an agent: %s', (_name, left, limit, expected) => {
+  expect(firstConnections(left, limit)).toBe(expected);
 });
