@@ -27,12 +27,13 @@ export function openGrowingDataplane(settings: BpfSettings, parts: OpenParts): P
   const limit = mapSizes['flows'] ?? MOST_CONNECTIONS;
   const first = (family: Family): number => firstConnections(left(family), limit);
   let isTried = false;
+  const totals = {};
   return openGrowing({
     async open({ IPv4: flows4, IPv6: flows6 }, look) {
       const sizes = { ...mapSizes, flows4, flows6 };
       const opened = await openBpfDataplane(
         { ...settings, mapSizes: sizes },
-        { ...parts, look, isTried },
+        { ...parts, look, isTried, totals },
       );
       isTried = true;
       return opened;

@@ -14,6 +14,7 @@ import type { Dataplane } from '../dataplane.ts';
 import type { Installation, SocketScope } from '../snapshot.ts';
 import { type BpfParts, createBpfDataplane } from './dataplane.ts';
 import { devicePins } from './devices/device-pins.ts';
+import type { LastTotals } from './flows/traffic/reader.ts';
 import { type Attached, type AttachOptions, attachLayer, checkLayer } from './loader/attach.ts';
 import { canSetRetval, type Layer, socketLayer } from './loader/layer.ts';
 import { lockPins, type PinHolder } from './loader/lock.ts';
@@ -84,13 +85,15 @@ export interface OpenParts {
   readonly step?: (name: string) => void;
   /** Told now and then how many connections of packets there are. */
   readonly look?: Look | undefined;
+  /** What the dataplane before it has read of traffic, and the next one goes on from. */
+  readonly totals?: LastTotals | undefined;
   /** The kernel has taken the programs in this process, with maps of other sizes. */
   readonly isTried?: boolean;
 }
 
 export async function openBpfDataplane(
   settings: BpfSettings,
-  { network, log, step, look, isTried = false, mayHaveRules = () => true }: OpenParts,
+  { network, log, step, look, totals, isTried = false, mayHaveRules = () => true }: OpenParts,
 ): Promise<Dataplane> {
   const { bpfRoot, holder, cgroupRoot, mapSizes } = settings;
   const opened: { close(): void }[] = [];
@@ -125,7 +128,7 @@ export async function openBpfDataplane(
     ]);
     opened.push(attached);
     const { layer: packets, refused } = await openPackets(settings, {
-      ...{ network, log, carry, early, mayHaveRules, look },
+      ...{ network, log, carry, early, mayHaveRules, look, totals },
       hasDirectReturn: noDirectReturn === undefined,
     });
     if (packets !== undefined) opened.push(packets);
@@ -293,8 +296,9 @@ async function openPackets(
     early,
     mayHaveRules,
     look,
+    totals,
     hasDirectReturn,
-  }: Pick<OpenParts, 'network' | 'log' | 'look'> & {
+  }: Pick<OpenParts, 'network' | 'log' | 'look' | 'totals'> & {
     readonly mayHaveRules: () => boolean;
     readonly carry: Carry;
     readonly early: EarlyPrograms | undefined;
@@ -319,7 +323,7 @@ async function openPackets(
       sizes: maxEntries(mapSizes),
       timeouts: flowTimeouts(conntrack),
       ...{ bpfRoot, resetsTcp, answersPing, hasDirectReturn, secretFile },
-      ...{ network, log, mayHaveRules, look },
+      ...{ network, log, mayHaveRules, look, totals },
       beforeLinks: async () => void (await carry.before('flows')),
       beforeLink: () => carry.hold(),
     };

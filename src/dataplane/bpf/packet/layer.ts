@@ -18,7 +18,7 @@ import { createDeviceFollower, type DeviceFollower } from '../devices/follower.t
 import { createKernelLinks, type TcOrder } from '../devices/kernel-links.ts';
 import { lackOfHooks } from '../devices/lack-of-hooks.ts';
 import type { DevicePolicy } from '../devices/policy.ts';
-import { createTotalsReader } from '../flows/traffic/reader.ts';
+import { createTotalsReader, type LastTotals } from '../flows/traffic/reader.ts';
 import type { Totals } from '../flows/traffic/totals.ts';
 import { listPins, pinFolder, unpin } from '../loader/pins.ts';
 import { forgetAnswered } from '../loader/retired/former-flows.ts';
@@ -105,6 +105,7 @@ export interface PacketLayerParts {
   /** Another proxy may have rules here. */
   readonly mayHaveRules: () => boolean;
   readonly look?: Look | undefined;
+  readonly totals?: LastTotals | undefined;
   /** When everything is loaded, right before the first link is replaced. */
   readonly beforeLinks?: () => Promise<void>;
   /** Before each link of a device that an earlier agent has attached is replaced. */
@@ -165,7 +166,7 @@ export async function openPacketLayer(
     const isAble = parts.hasDirectReturn && cookies.lack === undefined;
     const directPort = createDirectPort(runtime, parts.network, isAble);
     opened.push(directPort);
-    const totals = createTotalsReader({ conns, traffic, frontend }, log);
+    const totals = createTotalsReader({ conns, traffic, frontend }, log, { last: parts.totals });
     opened.push(totals);
     const follower = followDevices(settings, loaded, { ...parts, xdp });
     opened.push(follower);

@@ -12,6 +12,7 @@ import { ipBatch } from '../../../../src/sys/netns.ts';
 import { service } from '../../../support/builders.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
 import { askMany, whileManyServed } from '../../../support/programs/many.ts';
+import { getInSandbox } from '../../../support/scrape.ts';
 import { until } from '../../../support/until.ts';
 
 const UPLINK = '192.168.77.1';
@@ -43,7 +44,7 @@ beforeAll(async () => {
   const many = { n: 10, nodePort: MANY_PORT, targetPort: TARGET_PORT };
   first.manifests.put('many.yaml', service('many', many, second.pods('far')));
   first.manifests.put('web.yaml', service('web', { n: 11, nodePort: WEB_PORT }, first.servers));
-  agent = await first.startAgent();
+  agent = await first.startAgent(['--metrics-top-services', '5']);
 });
 afterAll(async () => {
   await outside?.stop();
@@ -54,14 +55,25 @@ const logged = (text: string): string | undefined => agent.log.find((line) => li
 
 const nodePort = (port: number) => ({ address: UPLINK, port, protocol: 'TCP' }) as const;
 
+async function packetsOfWeb(): Promise<number | undefined> {
+  const { body } = await getInSandbox(first.instance.sandbox, 10_249, '/metrics');
+  const [, count] =
+    /^fairlead_service_packets_total\{[^}]*service="web"[^}]*to_backend[^}]*\} (\d+)$/m.exec(
+      body,
+    ) ?? [];
+  return count === undefined ? undefined : Number(count);
+}
+
 test('40,000 connections at once, and one from before: each goes on and gets its own answer', async () => {
   const own = await outside.open(nodePort(WEB_PORT));
   const load = await outside.startLoad(nodePort(WEB_PORT), { concurrency: 2, timeoutMs: 60_000 });
+  const packets = await until(packetsOfWeb, 'packets are read');
   const served = ['tcp', TARGET_PORT, CLIENTS] as const;
   const answers = await whileManyServed(second, 'far', served, () =>
     askMany(second, 'tcp', [UPLINK, MANY_PORT], CLIENTS, SOURCES),
   );
   const grown = await until(() => logged('has grown'), 'the table has grown');
+  expect(await packetsOfWeb()).toBeGreaterThanOrEqual(packets);
   expect(await own.talk('still there')).toMatchObject({ kind: 'answered', backend: 'near' });
   expect((await load.stop()).failures).toEqual([]);
   expect(answers).toBe(`${CLIENTS} 0 0 0`);

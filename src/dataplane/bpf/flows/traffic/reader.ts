@@ -14,18 +14,27 @@ export interface TotalsReader {
   close(): void;
 }
 
+/** Of an earlier reader over the same frontends, and for the next one: what is shown is never less. */
+export interface LastTotals {
+  read?: Totals | undefined;
+}
+
 /** A reading takes a third of a second of CPU for a million connections: no more than one in this time. */
 const READING_INTERVAL_MS = 5_000;
 /** Enough for some 500,000 connections; a command that waits longer would seem to hang. */
 const LONGEST_WAIT_MS = 300;
 
+interface ReaderOptions {
+  readonly intervalMs?: number;
+  readonly last?: LastTotals | undefined;
+}
+
 /** Reads in turns of the event loop, a step in each. After a reading that fails the last one is shown until one succeeds. */
 export function createTotalsReader(
   tables: TotalsTables,
   log: Pick<Logger, 'warn'>,
-  intervalMs = READING_INTERVAL_MS,
+  { intervalMs = READING_INTERVAL_MS, last = {} }: ReaderOptions = {},
 ): TotalsReader {
-  let last: Totals | undefined;
   let startedAt = Number.NEGATIVE_INFINITY;
   let isReading = false;
   let hasFailed = false;
@@ -44,7 +53,7 @@ export function createTotalsReader(
         setImmediate(step, reading);
         return;
       }
-      last = neverLess(last, value);
+      last.read = neverLess(last.read, value);
       hasFailed = false;
     } catch (error) {
       if (!hasFailed)
@@ -62,7 +71,7 @@ export function createTotalsReader(
       });
       step(readTotals(tables));
     }
-    return last;
+    return last.read;
   };
   return {
     read,
@@ -74,7 +83,7 @@ export function createTotalsReader(
       );
       await Promise.race([ended, timeout]);
       timer.abort();
-      return last;
+      return last.read;
     },
     close() {
       isClosed = true;

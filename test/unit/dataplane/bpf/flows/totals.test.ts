@@ -116,7 +116,7 @@ describe('readings in the background', () => {
 
   test('nothing at first, then the last reading, a new one when that is old', async () => {
     node.conns.put(flow('203.0.113.9:1'));
-    const reader = createTotalsReader(tablesOf(node), log, 0);
+    const reader = createTotalsReader(tablesOf(node), log, { intervalMs: 0 });
     expect(reader.read()).toBeUndefined();
     const first = await until(() => reader.read(), 'the first reading');
     expect(first.get(web())).toMatchObject(ONE);
@@ -127,7 +127,7 @@ describe('readings in the background', () => {
 
   test('the latest is of a reading that has just ended', async () => {
     node.conns.put(flow('203.0.113.9:1'));
-    const reader = createTotalsReader(tablesOf(node), log, 0);
+    const reader = createTotalsReader(tablesOf(node), log, { intervalMs: 0 });
     expect((await reader.latest())?.get(web())).toMatchObject(ONE);
     reader.close();
     expect((await reader.latest())?.get(web())).toMatchObject(ONE);
@@ -138,7 +138,7 @@ describe('readings in the background', () => {
     node.conns.onMap = () => {
       mappings += 1;
     };
-    const reader = createTotalsReader(tablesOf(node), log, 60_000);
+    const reader = createTotalsReader(tablesOf(node), log, { intervalMs: 60_000 });
     await until(() => reader.read(), 'the first reading');
     const ofOne = mappings;
     for (let turn = 0; turn < 50; turn += 1) {
@@ -150,12 +150,24 @@ describe('readings in the background', () => {
 
   test('a connection that ends between two readings is not missing in the later one', async () => {
     node.conns.put(flow('203.0.113.9:1'));
-    const reader = createTotalsReader(tablesOf(node), log, 0);
+    const reader = createTotalsReader(tablesOf(node), log, { intervalMs: 0 });
     await reader.latest();
     node.conns.clear();
     for (let reading = 0; reading < 2; reading += 1) {
       expect((await reader.latest())?.get(web())).toMatchObject(ONE);
     }
+  });
+
+  test('the next reader begins with what the one before has read, and shows no less', async () => {
+    const last = {};
+    node.conns.put(flow('203.0.113.9:1'));
+    const before = createTotalsReader(tablesOf(node), log, { intervalMs: 0, last });
+    await before.latest();
+    before.close();
+    node.conns.clear();
+    const reader = createTotalsReader(tablesOf(node), log, { intervalMs: 0, last });
+    expect(reader.read()?.get(web())).toMatchObject(ONE);
+    expect((await reader.latest())?.get(web())).toMatchObject(ONE);
   });
 
   test('one that fails is told once in a row, and the next one counts', async () => {
@@ -164,7 +176,7 @@ describe('readings in the background', () => {
       throw new Error(code);
     };
     node.conns.onMap = fail('ENOMEM');
-    const reader = createTotalsReader(tablesOf(node), log, 0);
+    const reader = createTotalsReader(tablesOf(node), log, { intervalMs: 0 });
     await expect(reader.latest()).resolves.toBeUndefined();
     await expect(reader.latest()).resolves.toBeUndefined();
     expect(warned).toEqual([{ reason: 'ENOMEM' }]);
