@@ -18,7 +18,8 @@ export type Connections = Readonly<Record<Family, number>>;
 export interface GrowingParts {
   /** `look` is called now and then, with how many connections there are. Throws FairleadError; then the programs are as before. */
   readonly open: (made: Connections, look: Look) => Promise<Dataplane>;
-  readonly first: Connections;
+  /** What the table is made for that is there now; without one, what it begins with. */
+  readonly left: () => Connections;
   readonly limit: number;
   readonly clock: Clock;
   readonly log: Pick<Logger, 'info' | 'warn' | 'error'>;
@@ -55,7 +56,7 @@ class GrowingDataplane implements Dataplane {
 
   constructor(parts: GrowingParts) {
     this.#parts = parts;
-    this.#made = parts.first;
+    this.#made = parts.left();
   }
 
   async open(): Promise<void> {
@@ -189,7 +190,7 @@ class GrowingDataplane implements Dataplane {
       this.#isGrowing = false;
     } catch (error) {
       if (this.#isClosed) return;
-      this.#made = before;
+      this.#made = this.#leftOr(before);
       const reason = reasonOf(error);
       log.warn(
         { connections: larger, reason },
@@ -199,6 +200,15 @@ class GrowingDataplane implements Dataplane {
         this.#isGrowing = false;
       });
       if (this.#inner === undefined) await this.#openAnew().catch((again) => this.#noteLost(again));
+    }
+  }
+
+  /** Maps of the larger table may have taken their place already: in smaller ones there may be too little room. */
+  #leftOr(before: Connections): Connections {
+    try {
+      return this.#parts.left();
+    } catch {
+      return before;
     }
   }
 

@@ -38,7 +38,7 @@ export function openGrowingDataplane(settings: BpfSettings, parts: OpenParts): P
       isTried = true;
       return opened;
     },
-    first: { IPv4: first('IPv4'), IPv6: first('IPv6') },
+    left: () => ({ IPv4: first('IPv4'), IPv6: first('IPv6') }),
     ...{ limit, clock: SYSTEM_CLOCK, log: parts.log },
   });
 }

@@ -27,7 +27,10 @@ async function start() {
   const clock = new FakeClock();
   /** Thrown by the next openings, in order; undefined: it opens. */
   const errors: (Error | undefined)[] = [];
-  const next: { failure: FakeDataplane['failure'] } = { failure: 'none' };
+  const next: { failure: FakeDataplane['failure']; left: Connections } = {
+    failure: 'none',
+    left: { IPv4: FIRST_CONNECTIONS, IPv6: FIRST_CONNECTIONS },
+  };
   let wait: Promise<void> = Promise.resolve();
   const note = (_fields: unknown, text?: string): void => void log.push(text ?? '');
   const dataplane = await openGrowing({
@@ -46,7 +49,7 @@ async function start() {
       opened.push({ made, look, dataplane: fake, told });
       return fake;
     },
-    first: { IPv4: FIRST_CONNECTIONS, IPv6: FIRST_CONNECTIONS },
+    left: () => next.left,
     ...{ limit: LIMIT, clock, log: { info: note, warn: note, error: note } },
   });
   return {
@@ -184,6 +187,15 @@ describe('failures', () => {
     look(last(), 40_000);
     await idle(dataplane);
     expect(last().made.IPv4).toBe(4 * FIRST_CONNECTIONS);
+  });
+
+  test('with its maps already in their place, it opens over these', async () => {
+    const { dataplane, errors, next, last } = await start();
+    errors.push(NO_MEMORY);
+    next.left = { IPv4: 4 * FIRST_CONNECTIONS, IPv6: FIRST_CONNECTIONS };
+    look(last(), 40_000);
+    await idle(dataplane);
+    expect(last().made).toEqual(next.left);
   });
 
   test('if it does not open at all, the next call tries again', async () => {
