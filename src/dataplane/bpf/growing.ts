@@ -194,7 +194,7 @@ class GrowingDataplane implements Dataplane {
       const reason = reasonOf(error);
       log.warn(
         { connections: larger, reason },
-        'the table of connections cannot grow: it stays as large as it is',
+        'the table of connections cannot grow: it stays as large as it is, and fairlead tries again in ten minutes',
       );
       this.#cancelPause = clock.after(AGAIN_MS, () => {
         this.#isGrowing = false;

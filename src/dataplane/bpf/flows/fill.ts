@@ -36,4 +36,4 @@ export function connFill(
 const MOST_HALF = 3;
 
 const fullText = ({ name, capacity }: TableFill, lost: number): string =>
-  `${name} is full (made for ${capacity} connections): ${lost} have found no place in the last seconds, their packets were dropped; raise --map-size flows=…`;
+  `${name} is full (made for ${capacity} connections): ${lost} have found no place in the last seconds, their packets were dropped; it grows up to --map-size flows=…: raise that, or look in the log why it cannot grow`;

@@ -179,7 +179,9 @@ describe('failures', () => {
     await idle(dataplane);
     expect(last().made.IPv4).toBe(FIRST_CONNECTIONS);
     expect(last().dataplane.lines()).not.toEqual([]);
-    expect(log).toEqual(['the table of connections cannot grow: it stays as large as it is']);
+    expect(log).toEqual([
+      'the table of connections cannot grow: it stays as large as it is, and fairlead tries again in ten minutes',
+    ]);
     look(last(), 40_000);
     await idle(dataplane);
     expect(opened).toHaveLength(2);

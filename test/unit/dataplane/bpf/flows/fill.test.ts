@@ -12,7 +12,7 @@ test('a table is full when connections have found no place; half-open ones evict
     {
       ...{ name: 'fl_conn4', used: 450, capacity: 455 },
       problem:
-        'fl_conn4 is full (made for 455 connections): 3 have found no place in the last seconds, their packets were dropped; raise --map-size flows=…',
+        'fl_conn4 is full (made for 455 connections): 3 have found no place in the last seconds, their packets were dropped; it grows up to --map-size flows=…: raise that, or look in the log why it cannot grow',
     },
     { name: 'fl_client4', used: 20, capacity: 300, evicts: true },
     { name: 'fl_conn6', used: 0, capacity: 455 },
