@@ -10,6 +10,12 @@ static __always_inline bool has_room(const struct bucket_load *load, __u32 half)
 	return load->taken < CONN_SLOTS && !(half && load->half >= MOST_HALF);
 }
 
+/* Half-open connections count twice, because they have fewer slots. */
+static __always_inline __u32 crowd_of(const struct bucket_load *load)
+{
+	return load->taken + load->half;
+}
+
 static __always_inline int take_free(__u32 bucket, __u32 word, enum family family)
 {
 	struct client_bucket *b = client_bucket_at(bucket, family);
@@ -63,8 +69,8 @@ static __always_inline bool take_of(const struct conn_key *key, const struct con
 }
 
 /*
- * A free slot, of the first bucket unless that is nearly full and the second one has more of them;
- * else that of a half-open connection. False: there is none, or another CPU was faster.
+ * A free slot, of the first bucket unless the second one is less crowded; else that of a half-open
+ * connection. False: there is none, or another CPU was faster.
  */
 static __always_inline bool take_slot(const struct conn_key *key, __u32 half,
 				      struct conn_slot *slot, const struct conn_env *env,
@@ -74,10 +80,11 @@ static __always_inline bool take_slot(const struct conn_key *key, __u32 half,
 	__u32 word = key->tag | half | CONN_BUSY;
 	struct conn_slot victim;
 
-	if (has_room(&first, half) && first.taken <= FIRST_TAKES)
+	if (!first.half && first.taken <= FIRST_TAKES)
 		return take_in(key, key->first, word, slot, family);
 	second = load_of(key->second, family);
-	if (has_room(&first, half) && (first.taken <= second.taken || !has_room(&second, half)))
+	if (has_room(&first, half) &&
+	    (crowd_of(&first) <= crowd_of(&second) || !has_room(&second, half)))
 		return take_in(key, key->first, word, slot, family);
 	if (has_room(&second, half))
 		return take_in(key, key->second, word, slot, family);

@@ -13,6 +13,8 @@ const FACTOR = 4;
 const CROWDED = 1 / 2;
 /** Half-open ones alone have at most 0.66: three of seven slots. */
 const CROWDED_IN_ALL = 3 / 4;
+/** Of what it is made for, half-open: with more, a bucket is found whose three slots of the share are taken. */
+const CROWDED_HALF_OPEN = 1 / 8;
 /** A flood of half-open connections makes it grow to this part of the limit. */
 const HALF_OPEN_PART = 1 / 4;
 
@@ -25,7 +27,7 @@ export function grownTo({ used, halfOpen }: Occupancy, connections: number, limi
   const isCrowded =
     used - halfOpen >= CROWDED * connections || used >= CROWDED_IN_ALL * connections;
   const bound = isCrowded ? limit : limit * HALF_OPEN_PART;
-  if (!isCrowded && halfOpen < CROWDED * connections) return connections;
+  if (!isCrowded && halfOpen < CROWDED_HALF_OPEN * connections) return connections;
   return Math.max(connections, Math.min(FACTOR * connections, Math.floor(bound)));
 }
 

@@ -28,6 +28,14 @@ describe.each(FAMILIES)('%s', (family) => {
     expect(without.length).toBeLessThan(all.length / 10_000);
   });
 
+  test('half-open ones are spread over both buckets: none of five for six buckets is evicted', () => {
+    table = new ConnTable(family, FULL_BUCKETS);
+    const all = numbered((FULL_BUCKETS / 6) * 5);
+    expect(all.filter((one) => table.begin(one) !== 'made')).toEqual([]);
+    expect(countsOf(table.object, family).evicted).toBe(0);
+    expect(auditAndEmpty(table)).toEqual([]);
+  });
+
   test('ten times as many half-open ones as there is room for evict only their like', () => {
     table = new ConnTable(family, FLOODED_BUCKETS);
     const room = FLOODED_BUCKETS * SLOTS;
