@@ -164,6 +164,11 @@ struct {
 	__type(value, struct packet_settings);
 } fl_packet SEC(".maps");
 
+static __always_inline struct packet_settings *packet_settings(void)
+{
+	return bpf_map_lookup_elem(&fl_packet, &runtime_key);
+}
+
 /*
  * Packets and bytes of connections that have ended. Written by the sweep and by the packet programs
  * (atomic adds); read by the agent, which adds those of living ones. Key: frontend id, as

@@ -154,11 +154,6 @@ static __always_inline struct packet *this_packet(void)
 	return bpf_map_lookup_elem(&fl_this_packet, &runtime_key);
 }
 
-static __always_inline struct packet_settings *packet_settings(void)
-{
-	return bpf_map_lookup_elem(&fl_packet, &runtime_key);
-}
-
 /* Rules of netfilter serve what begins. */
 static __always_inline bool leaves_new(void)
 {

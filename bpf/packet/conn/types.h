@@ -149,7 +149,7 @@ struct conn_counts {
 	__u64 released;	    /* also those that were evicted */
 	__u64 half_claimed; /* of `claimed`: half-open */
 	__u64 half_gone;    /* confirmed, or released while half-open */
-	__u64 evicted;	    /* half-open ones that gave their slot to another */
+	__u64 evicted;	    /* gave their slot to another */
 	__u64 no_room;	    /* no slot for a client, nor one to evict */
 	__u64 no_reply;	    /* no slot for a reply */
 	__u64 doubled;	    /* begun on two CPUs at the same moment */

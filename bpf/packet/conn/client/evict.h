@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Half-open connections have at most three slots of each bucket. A new one that finds no slot takes
- * that of the half-open one in its two buckets that was seen longest ago. So a flood evicts only
- * half-open ones, and a connection that both sides have confirmed never loses its slot.
+ * that of a connection that is over: perhaps no agent runs, whose sweep would have ended it. If
+ * there is none, it takes that of the half-open one in its two buckets that was seen longest ago.
+ * So a flood evicts only half-open ones, and a connection that both sides have confirmed loses its
+ * slot only once it is over.
  */
 #ifndef FAIRLEAD_CONN_EVICT_H
 #define FAIRLEAD_CONN_EVICT_H
@@ -40,19 +42,34 @@ static __always_inline struct bucket_load load_of(__u32 bucket, enum family fami
 	return load;
 }
 
-static __always_inline int note_oldest(__u32 bucket, __u32 now, struct victim *v,
-				       enum family family)
+enum giving { HALF_OPEN_GIVE, ENDED_GIVE };
+
+/* Before the first sync there are no timeouts, and no connection is over. */
+__noinline int fl_has_ended(__u64 life, __u32 silent_ticks)
+{
+	const struct packet_settings *s = packet_settings();
+	union conn_word word = {.word = life};
+
+	return s && s->timeout_seconds.tcp_established &&
+	       liveness_of(word.life, silent_ticks, &s->timeout_seconds) >= CONN_ENDED;
+}
+
+static __always_inline int note_oldest(__u32 bucket, __u32 now, enum giving giving,
+				       struct victim *v, enum family family)
 {
 	const struct client_bucket *b = client_bucket_at(bucket, family);
 
 	for (__u32 i = 0; b && v && i < CONN_SLOTS; i++) {
 		__u32 word = *(const volatile __u32 *)&b->word[i], index = bucket * CONN_SLOTS + i;
-		const volatile struct conn *c = conn_at(index, family);
+		const struct conn *c = conn_at(index, family);
 		__u32 age;
 
-		if (!c || (word & (CONN_HALF | CONN_BUSY)) != CONN_HALF)
+		if (!c || !word || word & CONN_BUSY)
 			continue;
-		age = ticks_passed(c->seen, now);
+		age = ticks_passed(*(const volatile __u32 *)&c->seen, now);
+		if (giving == ENDED_GIVE ? !fl_has_ended(*(const volatile __u64 *)&c->life, age)
+					 : !(word & CONN_HALF))
+			continue;
 		if (v->slot.word && age <= v->age)
 			continue;
 		v->slot.index = index;
@@ -62,27 +79,33 @@ static __always_inline int note_oldest(__u32 bucket, __u32 now, struct victim *v
 	return 0;
 }
 
-__noinline int fl_note_oldest4(__u32 bucket, __u32 now, struct victim *v)
+__noinline int fl_note_oldest4(__u32 bucket, __u32 now, enum giving giving, struct victim *v)
 {
-	return note_oldest(bucket, now, v, FAMILY_IPV4);
+	return note_oldest(bucket, now, giving, v, FAMILY_IPV4);
 }
 
-__noinline int fl_note_oldest6(__u32 bucket, __u32 now, struct victim *v)
+__noinline int fl_note_oldest6(__u32 bucket, __u32 now, enum giving giving, struct victim *v)
 {
-	return note_oldest(bucket, now, v, FAMILY_IPV6);
+	return note_oldest(bucket, now, giving, v, FAMILY_IPV6);
 }
 
-static __always_inline void find_oldest(__u32 bucket, __u32 now, struct victim *v,
-					enum family family)
+static __always_inline void find_oldest(__u32 bucket, __u32 now, enum giving giving,
+					struct victim *v, enum family family)
 {
 	if (family == FAMILY_IPV4)
-		fl_note_oldest4(bucket, now, v);
+		fl_note_oldest4(bucket, now, giving, v);
 	else
-		fl_note_oldest6(bucket, now, v);
+		fl_note_oldest6(bucket, now, giving, v);
 }
 
-/* The slot of the half-open connection that is to go. */
-static __always_inline struct conn_slot victim_of(const struct conn_key *key,
+/* A half-open one that took the slot of one that is over would go beyond their share. */
+static __always_inline bool may_give_ended(const struct bucket_load *load, __u32 half)
+{
+	return load->taken == CONN_SLOTS && !(half && load->half >= MOST_HALF);
+}
+
+/* The slot of the connection that is to go. */
+static __always_inline struct conn_slot victim_of(const struct conn_key *key, __u32 half,
 						  const struct bucket_load *first,
 						  const struct bucket_load *second, __u32 now,
 						  enum family family)
@@ -91,10 +114,16 @@ static __always_inline struct conn_slot victim_of(const struct conn_key *key,
 	bool is_crowded = in_first >= MANY_CONFIRMED || in_second >= MANY_CONFIRMED;
 	struct victim v = {};
 
+	if (may_give_ended(first, half))
+		find_oldest(key->first, now, ENDED_GIVE, &v, family);
+	if (may_give_ended(second, half))
+		find_oldest(key->second, now, ENDED_GIVE, &v, family);
+	if (v.slot.word)
+		return v.slot;
 	if (!is_crowded || in_first <= in_second)
-		find_oldest(key->first, now, &v, family);
+		find_oldest(key->first, now, HALF_OPEN_GIVE, &v, family);
 	if (!is_crowded || in_second <= in_first)
-		find_oldest(key->second, now, &v, family);
+		find_oldest(key->second, now, HALF_OPEN_GIVE, &v, family);
 	return v.slot;
 }
 

@@ -51,7 +51,7 @@ static __always_inline bool take_in(const struct conn_key *key, __u32 bucket, __
 	return taken;
 }
 
-/* The same with the slot of a half-open connection, which is evicted. */
+/* The same with the slot of another connection, which is evicted. */
 static __always_inline bool take_of(const struct conn_key *key, const struct conn_slot *victim,
 				    __u32 word, struct conn_slot *slot, const struct conn_env *env,
 				    enum family family)
@@ -69,8 +69,8 @@ static __always_inline bool take_of(const struct conn_key *key, const struct con
 }
 
 /*
- * A free slot, of the first bucket unless the second one is less crowded; else that of a half-open
- * connection. False: there is none, or another CPU was faster.
+ * A free slot, of the first bucket unless the second one is less crowded; else that of one that
+ * gives it, see evict.h. False: there is none, or another CPU was faster.
  */
 static __always_inline bool take_slot(const struct conn_key *key, __u32 half,
 				      struct conn_slot *slot, const struct conn_env *env,
@@ -88,7 +88,7 @@ static __always_inline bool take_slot(const struct conn_key *key, __u32 half,
 		return take_in(key, key->first, word, slot, family);
 	if (has_room(&second, half))
 		return take_in(key, key->second, word, slot, family);
-	victim = victim_of(key, &first, &second, env->now, family);
+	victim = victim_of(key, half, &first, &second, env->now, family);
 	return take_of(key, &victim, word, slot, env, family);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How full a table of connections gets, and what a flood of half-open ones does to it. The same numbers give the same hashes each time.
 import { afterEach, describe, expect, test } from 'vitest';
+import { TICKS_PER_SECOND } from '../../../../src/dataplane/bpf/maps/conn-layout.ts';
 import { auditAndEmpty, countsOf, slotsOf } from './support/audit.ts';
 import { ConnTable, FAMILIES, HALF, SLOTS } from './support/conn-table.ts';
 import type { Connection } from './support/operation.ts';
@@ -10,11 +11,15 @@ const CROWDED = 0.7;
 const FULL_BUCKETS = 6_000;
 const FLOODED_BUCKETS = 400;
 const MOST_HALF = 3;
+const SMALL_BUCKETS = 60;
+const SILENT_SECONDS = 600;
 /** Each client has the port of its own. */
 const numbered = (count: number, from = 0): readonly Connection[] =>
   Array.from({ length: count }, (_, n) => ({ id: from + n, masquerade: false }));
 
 let table: ConnTable;
+/** As one that both sides have confirmed. */
+const begun = (one: Connection) => table.begin({ ...one, state: 'established' }, { half: false });
 afterEach(() => table.close());
 
 describe.each(FAMILIES)('%s', (family) => {
@@ -60,6 +65,24 @@ describe.each(FAMILIES)('%s', (family) => {
     expect(evicted + half.length).toBe(claimed - established.length);
     const youngest = flood.slice(-FLOODED_BUCKETS);
     expect(youngest.filter((one) => !table.find(one)).length).toBeLessThan(youngest.length / 20);
+    expect(auditAndEmpty(table)).toEqual([]);
+  });
+
+  test('a full table without a sweep: those that are over give their slots, living ones do not', () => {
+    table = new ConnTable(family, SMALL_BUCKETS);
+    table.setTimeouts({ tcpEstablished: SILENT_SECONDS });
+    const room = SMALL_BUCKETS * SLOTS;
+    const old = numbered(room / 2).filter((one) => begun(one) === 'made');
+    table.now += TICKS_PER_SECOND * SILENT_SECONDS;
+    const living = numbered(20 * room, 100_000).filter((one) => begun(one) === 'made');
+    const later = numbered(100, 200_000);
+    expect(later.filter((one) => begun(one) !== 'no room')).toEqual([]);
+    table.now += TICKS_PER_SECOND;
+    const served = later.filter((one) => begun(one) === 'made');
+    expect(served.length).toBeGreaterThan(later.length * 0.9);
+    expect([...living, ...served].filter((one) => !table.find(one))).toEqual([]);
+    const { claimed, released, evicted } = countsOf(table.object, family);
+    expect([claimed - released, evicted]).toEqual([old.length + living.length, served.length]);
     expect(auditAndEmpty(table)).toEqual([]);
   });
 

@@ -42,6 +42,8 @@ const built = (name: string): string =>
       import.meta.url,
     ),
   );
+/** In struct packet_settings. */
+const TCP_ESTABLISHED_AT = 12;
 const u32 = (value: number): Uint8Array => new Uint8Array(Uint32Array.of(value).buffer);
 
 /** An object of bpf/test with tables of so many buckets, not loaded yet. */
@@ -83,6 +85,18 @@ export class ConnTable {
 
   close(): void {
     this.object.close();
+  }
+
+  /** Without them nothing expires. */
+  setTimeouts({ tcpEstablished }: { readonly tcpEstablished: number }): void {
+    const settings = this.object.map('fl_packet');
+    const bytes = settings.get(u32(0))!;
+    new DataView(bytes.buffer, bytes.byteOffset).setUint32(
+      TCP_ESTABLISHED_AT,
+      tcpEstablished,
+      true,
+    );
+    settings.put(u32(0), bytes);
   }
 
   /** Half-open unless told otherwise; its reply tuple is claimed if it has a port. */
