@@ -90,4 +90,30 @@ static __always_inline const struct address *as_address(const __u8 *bytes)
 	return __builtin_assume_aligned(bytes, 4);
 }
 
+/* --- conditions as numbers --------------------------------------------------------------------
+ *
+ * 1 or 0, for loops: the verifier walks both sides of a branch in each round, with all that
+ * follows.
+ */
+
+/* Else the compiler makes the branch that it knows to mean the same. */
+#define HIDE(number) asm volatile("" : "+r"(number))
+
+/* Whether a < b. Both are less than 1 << 63. */
+static __always_inline __u32 is_less(__u64 a, __u64 b)
+{
+	__u64 less = a - b;
+
+	HIDE(less);
+	less >>= 63;
+	HIDE(less);
+	return less;
+}
+
+/* Whether the word is not 0. */
+static __always_inline __u32 is_set(__u32 word)
+{
+	return is_less(0, word);
+}
+
 #endif

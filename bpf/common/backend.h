@@ -97,7 +97,7 @@ static __always_inline __u32 service_of_run(__u32 first_block)
  */
 __noinline int fl_is_member(__u32 first_block, __u32 members, __u32 id)
 {
-	__u32 low = 0, size = members / SLOTS_PER_BLOCK + 1;
+	__u32 low = 0, size = members / SLOTS_PER_BLOCK + 1, found = 0;
 	const struct slot_block *block;
 
 	for (int step = 0; step < BINARY_SEARCH_STEPS && size > 1; step++) {
@@ -106,18 +106,17 @@ __noinline int fl_is_member(__u32 first_block, __u32 members, __u32 id)
 		block = block_at(first_block + low + half);
 		if (!block)
 			return false;
-		if (block->slot[0] <= id && block->slot[0])
-			low += half;
+		/* Slots behind the last member are 0. */
+		low += half * is_less(block->slot[0] - 1, id);
 		size -= half;
 	}
 	block = block_at(first_block + low);
 	if (!block || !id)
 		return false;
-	for (int i = 0; i < SLOTS_PER_BLOCK; i++) {
-		if (block->slot[i] == id && low + i > 0)
-			return true;
-	}
-	return false;
+	/* The first slot of the first block is none of a member. */
+	for (int i = 0; i < SLOTS_PER_BLOCK; i++)
+		found |= is_less(block->slot[i] ^ id, 1) & (i ? 1 : is_set(low));
+	return found;
 }
 
 #endif

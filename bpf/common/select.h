@@ -330,12 +330,18 @@ static __always_inline bool try_select(const struct request *r, bool is_first, e
 	       choose(r, &route, is_first, family, c);
 }
 
+/* Of a choice that try_select() has not made, at the second attempt. */
+static __always_inline void refuse_stale_backend(struct choice *c)
+{
+	decide(c, VERDICT_REFUSE, REASON_STALE_BACKEND);
+}
+
 /* The choice has no effect: note_choice() follows if it is used. */
 static __always_inline void select_backend(const struct request *r, enum family family,
 					   struct choice *c)
 {
 	if (!try_select(r, true, family, c) && !try_select(r, false, family, c))
-		decide(c, VERDICT_REFUSE, REASON_STALE_BACKEND);
+		refuse_stale_backend(c);
 }
 
 /* Of VERDICT_TRANSLATE. */

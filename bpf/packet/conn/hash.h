@@ -19,20 +19,25 @@ static __always_inline __u32 bucket_of(__u64 hash, __u32 buckets)
 	return (__u64)(__u32)hash * buckets >> 32;
 }
 
+/* The bucket after it: `second`, unless that is the same one. */
+static __always_inline __u32 other_bucket(__u32 first, __u32 second, __u32 buckets)
+{
+	__u32 next = (first + 1) * is_set(first + 1 - buckets);
+
+	return second + (next - second) * (1 - is_set(first - second));
+}
+
 static __always_inline struct conn_key key_of(const struct tuple *t, __u64 secret, __u32 buckets,
 					      enum family family)
 {
 	__u64 hash = hash_tuple(secret, t, family);
+	__u32 first = bucket_of(hash, buckets), tag = hash >> 32 & CONN_TAG;
 	struct conn_key key = {
-		.first = bucket_of(hash, buckets),
-		.second = bucket_of(mix(hash, secret), buckets),
-		.tag = hash >> 32 & CONN_TAG,
+		.first = first,
+		.second = other_bucket(first, bucket_of(mix(hash, secret), buckets), buckets),
+		.tag = tag + 1 - is_set(tag),
 	};
 
-	if (!key.tag)
-		key.tag = 1;
-	if (key.second == key.first)
-		key.second = key.first + 1 < buckets ? key.first + 1 : 0;
 	return key;
 }
 

@@ -29,7 +29,7 @@ static __always_inline bool adopt(enum family family)
 	if (!p || !may_adopt(p))
 		return false;
 	p->request.may_choose_anew = true;
-	verdict = family == FAMILY_IPV4 ? fl_select4() : fl_select6();
+	verdict = select(p, family);
 	if (verdict != VERDICT_TRANSLATE)
 		return false;
 	family == FAMILY_IPV4 ? fl_note_choice4() : fl_note_choice6();

@@ -25,7 +25,7 @@ static __always_inline void fill_conn(struct packet *p, enum family family)
 	struct conn *c = &p->conn.conn;
 
 	__builtin_memset(&p->conn, 0, sizeof(p->conn));
-	c->life.flags.masquerade = choice->masquerade || is_hairpin(p);
+	c->life.flags.masquerade = choice->masquerade | is_hairpin(p);
 	c->life.flags.of_stale = p->of_stale;
 	c->life.flags.in_geneve = p->in_geneve;
 	c->life.generation = choice->generation;
@@ -91,9 +91,7 @@ static __always_inline bool take_client_port(struct packet *p, __u16 port, enum 
 	else
 		c->reply_port = port;
 	write_record(p->slot.index, &p->conn, &p->env, family);
-	return (side == OF_MIDDLE ? claim_side(&p->conn, p->slot.index, OF_MIDDLE, &p->env, family)
-				  : claim_side(&p->conn, p->slot.index, OF_REPLY, &p->env,
-					       family)) == CLAIM_MADE;
+	return claim_side(&p->conn, p->slot.index, side, &p->env, family) == CLAIM_MADE;
 }
 
 __noinline int fl_take_client4(__u32 port)
@@ -222,25 +220,11 @@ __noinline int fl_keep_former6(void)
 /* --- into the table ----------------------------------------------------------------------------
  */
 
-/* A slot for the tuple, which is BUSY. The slot is in p->slot. */
-static __always_inline int take_slot_of(struct packet *p, const struct tuple *t, enum family family)
+/* A slot for the tuple, which is BUSY, in p->slot. */
+static __always_inline int take_slot_for(struct packet *p, const struct tuple *t,
+					 enum family family)
 {
 	return begin_slot(t, CONN_HALF, &p->slot, &p->env, family);
-}
-
-/* An enum conn_begin, for p->wire. Global, see backend.h. */
-__noinline int fl_take_slot4(void)
-{
-	struct packet *p = this_packet();
-
-	return p ? take_slot_of(p, &p->wire, FAMILY_IPV4) : BEGIN_NO_ROOM;
-}
-
-__noinline int fl_take_slot6(void)
-{
-	struct packet *p = this_packet();
-
-	return p ? take_slot_of(p, &p->wire, FAMILY_IPV6) : BEGIN_NO_ROOM;
 }
 
 __noinline int fl_cancel4(void)
@@ -261,12 +245,14 @@ __noinline int fl_cancel6(void)
 	return 0;
 }
 
-/* p->conn, whose reply tuple is known, by the tuple of its requests. */
-static __always_inline enum conn_begin put_conn(struct packet *p, const struct tuple *t,
-						enum family family)
+static __always_inline int put_conn_of(const struct tuple *t, enum family family)
 {
-	enum conn_begin begun = take_slot_of(p, t, family);
+	struct packet *p = this_packet();
+	int begun;
 
+	if (!p || !t)
+		return BEGIN_NO_ROOM;
+	begun = take_slot_for(p, t, family);
 	if (begun != BEGIN_MADE)
 		return begun;
 	write_record(p->slot.index, &p->conn, &p->env, family);
@@ -279,6 +265,23 @@ static __always_inline enum conn_begin put_conn(struct packet *p, const struct t
 	if (p->conn.conn.backend_id)
 		fl_count_conn(p->conn.conn.backend_id, p->conn.conn.born);
 	return BEGIN_MADE;
+}
+
+/* Global, see backend.h. */
+__noinline int fl_put_conn4(const struct tuple *t)
+{
+	return put_conn_of(t, FAMILY_IPV4);
+}
+
+__noinline int fl_put_conn6(const struct tuple *t)
+{
+	return put_conn_of(t, FAMILY_IPV6);
+}
+
+/* p->conn, whose reply tuple is known, by the tuple of its requests. */
+static __always_inline enum conn_begin put_conn(const struct tuple *t, enum family family)
+{
+	return family == FAMILY_IPV4 ? fl_put_conn4(t) : fl_put_conn6(t);
 }
 
 /* Its first packet is counted. */
@@ -318,7 +321,7 @@ static __always_inline int begin_conn(hook_context *ctx, struct packet *p, enum 
 	make_conn(family);
 	if (p->wire.protocol == PROTOCOL_SCTP && p->choice.port != p->wire.destination_port)
 		return unanswered(REASON_DROPPED_NO_PORT);
-	begun = family == FAMILY_IPV4 ? fl_take_slot4() : fl_take_slot6();
+	begun = take_slot_for(p, &p->wire, family);
 	if (unlikely(begun == BEGIN_DOUBLED)) {
 		int action = request(ctx, family);
 

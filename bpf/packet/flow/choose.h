@@ -66,7 +66,7 @@ static __always_inline int choose_backend(struct __sk_buff *skb, struct packet *
 	if (is_held(p))
 		return TC_ACT_SHOT;
 	set_client(skb, p, family);
-	verdict = family == FAMILY_IPV4 ? fl_select4() : fl_select6();
+	verdict = select(p, family);
 	if (verdict == VERDICT_LEAVE)
 		return LEAVE;
 	if (verdict == VERDICT_REFUSE && p->choice.reason == REASON_FLOW_ENDED)

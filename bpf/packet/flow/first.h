@@ -15,7 +15,7 @@ static __always_inline int on_other(struct __sk_buff *skb, const struct packet *
 				    enum family family)
 {
 	if (p->syn)
-		return family == FAMILY_IPV4 ? fl_direct4(skb) : fl_direct6(skb);
+		return on_direct(skb, family);
 	if (p->wire.protocol != PROTOCOL_UDP)
 		return LEAVE;
 	if (unlikely(may_be_geneve(p)))
@@ -29,6 +29,7 @@ static __always_inline int refuse_stale(struct __sk_buff *skb, enum family famil
 	return refuse(skb, family);
 }
 
+/* UNDECIDED: it is for no frontend. */
 static __always_inline int on_first(struct __sk_buff *skb, enum family family)
 {
 	struct packet *p = this_packet();
@@ -39,7 +40,7 @@ static __always_inline int on_first(struct __sk_buff *skb, enum family family)
 	if (!frontend_of_destination(p, family)) {
 		action = unlikely(may_be_of_stale(p)) ? fl_stale_datagrams(skb) : 0;
 		if (!action)
-			return on_other(skb, p, family);
+			return UNDECIDED;
 		if (action == STALE_REFUSED)
 			return refuse_stale(skb, family);
 		p->of_stale = true;
@@ -69,12 +70,14 @@ __noinline int fl_first6(struct __sk_buff *skb)
 /* Later fragments are no first packets, whatever their ports. */
 static __always_inline int on_no_conn(struct __sk_buff *skb, struct packet *p, enum family family)
 {
+	int action = UNDECIDED;
+
 	if (p->is_later_fragment)
 		return family == FAMILY_IPV4 ? fl_stray4() : fl_stray6();
-	if (!may_be_frontend(&p->wire.destination, family) &&
-	    !may_be_node_port(p->wire.destination_port) && !may_be_of_stale(p))
-		return on_other(skb, p, family);
-	return family == FAMILY_IPV4 ? fl_first4(skb) : fl_first6(skb);
+	if (may_be_frontend(&p->wire.destination, family) ||
+	    may_be_node_port(p->wire.destination_port) || may_be_of_stale(p))
+		action = family == FAMILY_IPV4 ? fl_first4(skb) : fl_first6(skb);
+	return action == UNDECIDED ? on_other(skb, p, family) : action;
 }
 
 #endif

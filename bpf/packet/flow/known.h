@@ -115,6 +115,21 @@ static __always_inline bool lock_record(const union conn_record *copy, struct co
 	return false;
 }
 
+/* The same of p->conn. Global, see backend.h, as the next ones. */
+__noinline int fl_lock_conn4(void)
+{
+	struct packet *p = this_packet();
+
+	return p && lock_record(&p->conn, &p->slot, FAMILY_IPV4);
+}
+
+__noinline int fl_lock_conn6(void)
+{
+	struct packet *p = this_packet();
+
+	return p && lock_record(&p->conn, &p->slot, FAMILY_IPV6);
+}
+
 /* Of several that end one connection one does it. */
 static __always_inline bool end_record(const union conn_record *copy, struct conn_slot *slot,
 				       const struct conn_env *env, enum family family)
@@ -125,7 +140,7 @@ static __always_inline bool end_record(const union conn_record *copy, struct con
 	return true;
 }
 
-/* Ends p->conn. Global, see backend.h, as the next ones. */
+/* Ends p->conn. */
 __noinline int fl_end_conn4(void)
 {
 	struct packet *p = this_packet();

@@ -31,7 +31,7 @@ static __always_inline void choose_destination(struct packet *p)
  * this one becomes a connection of the table, too, with another port for the client. The SYN of the
  * connection itself, which comes in again by a second device, is left.
  */
-static __always_inline int on_direct(hook_context *ctx, enum family family)
+static __always_inline int meet_older(enum family family)
 {
 	struct packet *p = this_packet();
 
@@ -49,17 +49,27 @@ static __always_inline int on_direct(hook_context *ctx, enum family family)
 	if (p->other.conn.life.syn == p->syn)
 		return LEAVE;
 	choose_destination(p);
+	return BEGINS_HERE;
+}
+
+__noinline int fl_meet_older4(void)
+{
+	return meet_older(FAMILY_IPV4);
+}
+
+__noinline int fl_meet_older6(void)
+{
+	return meet_older(FAMILY_IPV6);
+}
+
+/* Side by side: nested, both would need more frames than there are. */
+static __always_inline int on_direct(hook_context *ctx, enum family family)
+{
+	int met = family == FAMILY_IPV4 ? fl_meet_older4() : fl_meet_older6();
+
+	if (met != BEGINS_HERE)
+		return met;
 	return family == FAMILY_IPV4 ? fl_begin4(ctx) : fl_begin6(ctx);
-}
-
-__noinline int fl_direct4(hook_context *ctx)
-{
-	return on_direct(ctx, FAMILY_IPV4);
-}
-
-__noinline int fl_direct6(hook_context *ctx)
-{
-	return on_direct(ctx, FAMILY_IPV6);
 }
 
 /* --- an answer to an older connection ----------------------------------------------------------
@@ -86,7 +96,7 @@ static __always_inline bool leave_to_older(struct packet *p, enum family family)
 	put_conn_address(&p->conn, CONN_FRONTEND, &p->backend, family);
 	put_conn_address(&p->conn, CONN_REPLY, &p->wire.destination, family);
 	get_tuple(&p->conn, OF_CLIENT, &p->back, family);
-	return put_conn(p, &p->back, family) == BEGIN_MADE;
+	return put_conn(&p->back, family) == BEGIN_MADE;
 }
 
 __noinline int fl_leave_to_older4(void)

@@ -52,27 +52,36 @@ static __always_inline void set_client(hook_context *ctx, struct packet *p, enum
  * A packet that XDP leaves gets the same backend again at tc. Else a backend whose packets are left
  * would have to be chosen twice, and get fewer.
  */
-static __always_inline int select_for(struct packet *p, enum family family)
+static __always_inline bool select_for(struct packet *p, bool is_first, enum family family)
 {
 	set_now(p);
 	p->request.number = mix(hash_of_now(p, family), p->syn) >> 32;
 	__builtin_memset(&p->choice, 0, sizeof(p->choice));
-	select_backend(&p->request, family, &p->choice);
+	return try_select(&p->request, is_first, family, &p->choice);
+}
+
+/* True: p->choice is made. */
+__noinline int fl_select4(bool is_first)
+{
+	struct packet *p = this_packet();
+
+	return p && select_for(p, is_first, FAMILY_IPV4);
+}
+
+__noinline int fl_select6(bool is_first)
+{
+	struct packet *p = this_packet();
+
+	return p && select_for(p, is_first, FAMILY_IPV6);
+}
+
+/* As select_backend(), by one function: the verifier goes through it once. */
+static __always_inline enum verdict select(struct packet *p, enum family family)
+{
+	if (family == FAMILY_IPV4 ? !fl_select4(true) && !fl_select4(false)
+				  : !fl_select6(true) && !fl_select6(false))
+		refuse_stale_backend(&p->choice);
 	return p->choice.verdict;
-}
-
-__noinline int fl_select4(void)
-{
-	struct packet *p = this_packet();
-
-	return p ? select_for(p, FAMILY_IPV4) : VERDICT_LEAVE;
-}
-
-__noinline int fl_select6(void)
-{
-	struct packet *p = this_packet();
-
-	return p ? select_for(p, FAMILY_IPV6) : VERDICT_LEAVE;
 }
 
 /* After VERDICT_TRANSLATE; at XDP, not before it is decided that the packet is not left. */

@@ -37,7 +37,7 @@ static __always_inline int begin_direct(struct __sk_buff *skb, struct packet *p,
 	if (!fl_find_node() || is_to_client(p) || !fl_find_way(skb))
 		return UNDECIDED;
 	mark_frontend(p, family);
-	if (put_conn(p, &p->wire, family) == BEGIN_NO_ROOM)
+	if (put_conn(&p->wire, family) == BEGIN_NO_ROOM)
 		return unanswered(REASON_DROPPED_NO_FLOW);
 	action = send(skb, p, family);
 	if (action == UNDECIDED)

@@ -41,7 +41,7 @@ static __always_inline int note_own(struct packet *p, enum family family)
 	p->conn.conn.reply_port = p->wire.source_port;
 	put_conn_address(&p->conn, CONN_REPLY, &p->wire.source, family);
 	set_mark(p, MARKS_INGRESS, &p->wire.source, SNAT_PORTS, family);
-	put_conn(p, &p->wire, family);
+	put_conn(&p->wire, family);
 	return 0;
 }
 
@@ -157,7 +157,7 @@ static __always_inline int begin_own(struct packet *p, enum family family)
 	p->conn.conn.marks.own = 1;
 	p->conn.conn.middle_port = p->wire.source_port;
 	set_former_port(p, family);
-	if (put_conn(p, &p->wire, family) != BEGIN_MADE)
+	if (put_conn(&p->wire, family) != BEGIN_MADE)
 		return unanswered(REASON_DROPPED_NO_FLOW);
 	return BEGINS_HERE;
 }

@@ -188,16 +188,25 @@ static __always_inline bool take_held_port(hook_context *ctx, struct packet *p, 
 #define CALLS_BESIDE  2
 #define CALLS	      8
 
+/* 0: it is reserved. */
+__noinline int fl_nth_port(__u64 hash, __u32 n)
+{
+	__u32 at = nth_try(hash, n);
+	__u16 port = n < CALLS_BESIDE * TRIES_OF_CALL ? fl_port_beside(at) : fl_port_at(at);
+
+	return is_kept_port(port) ? 0 : port;
+}
+
 static __always_inline bool search_port(hook_context *ctx, struct packet *p, __u32 call,
 					enum family family)
 {
 	__u64 hash = hash_tuple(p->env.secret, &p->wire, family) + (call ? (__u64)p->now << 32 : 0);
 
+#pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < TRIES_OF_CALL; i++) {
-		__u32 at = nth_try(hash, call * TRIES_OF_CALL + i);
-		__u16 port = call < CALLS_BESIDE ? fl_port_beside(at) : fl_port_at(at);
+		__u32 port = fl_nth_port(hash, call * TRIES_OF_CALL + i);
 
-		if (!is_kept_port(port) && take_port(ctx, port, family))
+		if (port && take_port(ctx, port, family))
 			return true;
 	}
 	return false;
@@ -280,7 +289,7 @@ static __always_inline bool choose_snat(hook_context *ctx, struct packet *p, enu
 	bool is_locked = false, is_chosen;
 
 	for (int i = 0; i < LOCK_ATTEMPTS && !is_locked; i++)
-		is_locked = lock_record(&p->conn, &p->slot, family);
+		is_locked = family == FAMILY_IPV4 ? fl_lock_conn4() : fl_lock_conn6();
 	if (!is_locked)
 		return false;
 	read_record(p->slot.index, &p->conn, family);

@@ -100,8 +100,7 @@ static __always_inline int on_first(struct xdp_md *ctx, enum family family)
 		return LEFT;
 	p->device = p->came_by;
 	set_client(ctx, p, family);
-	if ((family == FAMILY_IPV4 ? fl_select4() : fl_select6()) != VERDICT_TRANSLATE ||
-	    p->choice.rule.flags.direct_return)
+	if (select(p, family) != VERDICT_TRANSLATE || p->choice.rule.flags.direct_return)
 		return LEFT;
 	if (is_left(ctx, p, &p->choice.address, p->choice.port, p->now, true, family))
 		return LEFT;
@@ -109,7 +108,7 @@ static __always_inline int on_first(struct xdp_md *ctx, enum family family)
 	if (p->former_backend)
 		end_conn(family);
 	count_choice(&p->choice);
-	return family == FAMILY_IPV4 ? fl_begin4(ctx) : fl_begin6(ctx);
+	return BEGINS_HERE;
 }
 
 __noinline int fl_first4(struct xdp_md *ctx)
@@ -164,6 +163,9 @@ static __always_inline int translate(struct xdp_md *ctx, struct packet *p, enum 
 	}
 	if (action == UNDECIDED || action == OVER)
 		action = family == FAMILY_IPV4 ? fl_first4(ctx) : fl_first6(ctx);
+	/* Beside fl_first: nested, both would need more stack than there is. */
+	if (action == BEGINS_HERE)
+		action = family == FAMILY_IPV4 ? fl_begin4(ctx) : fl_begin6(ctx);
 	return action == LEAVE && p->conn.conn.life.flags.masquerade ? at_egress(ctx, p, family)
 								     : action;
 }

@@ -82,10 +82,10 @@ test.each([
 
 /** Steps are global functions, which the verifier checks once: the sum of all that a program calls. */
 const PACKET_LIMITS: Readonly<Record<string, number>> = {
-  fl_ingress: 116_000,
-  fl_egress: 111_000,
-  fl_ingress_l3: 116_000,
-  fl_egress_l3: 111_000,
+  fl_ingress: 69_000,
+  fl_egress: 49_000,
+  fl_ingress_l3: 69_000,
+  fl_egress_l3: 49_000,
 };
 
 const limit = (limits: Readonly<Record<string, number>>, name: string): number => limits[name] ?? 0;

@@ -21,12 +21,24 @@ enum conn_begin {
  * Whether the word is of the same connection, which another CPU has begun, too. One that changes is
  * taken for it. Swapped for itself, as in meet_word().
  */
-static __always_inline bool is_of(struct conn_slot *slot, const struct tuple *t, enum family family)
+static __always_inline int is_of(__u32 index, __u32 word, const struct tuple *t, enum family family)
 {
-	const union conn_record *r = conn_at(slot->index, family);
+	const union conn_record *r = conn_at(index, family);
+	struct conn_slot slot = {.index = index, .word = word};
 
-	return slot->word & CONN_BUSY || !swap_word(slot, slot->word, family) ||
-	       (r && has_tuple(r, OF_CLIENT, t, family));
+	return word & CONN_BUSY || !swap_word(&slot, word, family) ||
+	       (r && t && has_tuple(r, OF_CLIENT, t, family));
+}
+
+/* Global: the verifier goes through it once, and not for each slot. */
+__noinline int fl_is_of4(__u32 index, __u32 word, const struct tuple *t)
+{
+	return is_of(index, word, t, FAMILY_IPV4);
+}
+
+__noinline int fl_is_of6(__u32 index, __u32 word, const struct tuple *t)
+{
+	return is_of(index, word, t, FAMILY_IPV6);
 }
 
 /* Both look after they have put their words, so at least one sees the other's. */
@@ -34,18 +46,16 @@ static __always_inline int is_begun(__u32 bucket, __u32 tag, __u32 mine, const s
 				    enum family family)
 {
 	const struct client_bucket *b = client_bucket_at(bucket, family);
-	bool is_met = false;
 
-	for (__u32 i = 0; b && t && i < CONN_SLOTS && !is_met; i++) {
-		struct conn_slot slot = {
-			.index = bucket * CONN_SLOTS + i,
-			.word = *(const volatile __u32 *)&b->word[i],
-		};
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; b && i < CONN_SLOTS; i++) {
+		__u32 word = *(const volatile __u32 *)&b->word[i], index = bucket * CONN_SLOTS + i;
 
-		is_met = (slot.word & CONN_TAG) == tag && slot.index != mine &&
-			 is_of(&slot, t, family);
+		if ((word & CONN_TAG) == tag && index != mine &&
+		    (family == FAMILY_IPV4 ? fl_is_of4(index, word, t) : fl_is_of6(index, word, t)))
+			return true;
 	}
-	return is_met;
+	return false;
 }
 
 __noinline int fl_is_begun4(__u32 bucket, __u32 tag, __u32 mine, const struct tuple *t)
@@ -78,24 +88,49 @@ static __always_inline void cancel_slot(struct conn_slot *slot, const struct tup
 	count_elsewhere(&key, slot->index / CONN_SLOTS, -1, family);
 }
 
-static __always_inline enum conn_begin begin_slot(const struct tuple *t, __u32 half,
-						  struct conn_slot *slot,
-						  const struct conn_env *env, enum family family)
+static __always_inline int try_slot(const struct tuple *t, __u32 half, struct conn_slot *slot,
+				    const struct conn_env *env, enum family family)
 {
-	struct conn_key key = key_of(t, env->secret, conn_buckets(family), family);
-	bool is_taken = false;
+	struct conn_key key;
 
-	for (int i = 0; i < ATTEMPTS && !is_taken; i++)
-		is_taken = take_slot(&key, half, slot, env, family);
-	if (!is_taken) {
-		COUNT_CONN(no_room, family);
+	if (!t || !slot || !env)
 		return BEGIN_NO_ROOM;
-	}
+	key = key_of(t, env->secret, conn_buckets(family), family);
+	if (!take_slot(&key, half, slot, env, family))
+		return BEGIN_NO_ROOM;
 	if (!is_doubled(&key, slot->index, t, family))
 		return BEGIN_MADE;
 	cancel_slot(slot, t, env, family);
 	COUNT_CONN(doubled, family);
 	return BEGIN_DOUBLED;
+}
+
+/* Global: several begin connections, and the verifier goes through it once. */
+__noinline int fl_try_slot4(const struct tuple *t, __u32 half, struct conn_slot *slot,
+			    const struct conn_env *env)
+{
+	return try_slot(t, half, slot, env, FAMILY_IPV4);
+}
+
+__noinline int fl_try_slot6(const struct tuple *t, __u32 half, struct conn_slot *slot,
+			    const struct conn_env *env)
+{
+	return try_slot(t, half, slot, env, FAMILY_IPV6);
+}
+
+static __always_inline enum conn_begin begin_slot(const struct tuple *t, __u32 half,
+						  struct conn_slot *slot,
+						  const struct conn_env *env, enum family family)
+{
+	int begun = BEGIN_NO_ROOM;
+
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < ATTEMPTS && begun == BEGIN_NO_ROOM; i++)
+		begun = family == FAMILY_IPV4 ? fl_try_slot4(t, half, slot, env)
+					      : fl_try_slot6(t, half, slot, env);
+	if (begun == BEGIN_NO_ROOM)
+		COUNT_CONN(no_room, family);
+	return begun;
 }
 
 /* The record is written: all CPUs may see it. */

@@ -22,15 +22,6 @@ static __always_inline bool is_slot(__u32 *slot)
 	return *slot < CONN_SLOTS;
 }
 
-/* 1 or 0, without a branch: the verifier walks every one. */
-static __always_inline __u32 is_set(__u32 word)
-{
-	__u32 negative = -word;
-
-	asm volatile("" : "+r"(negative));
-	return (word | negative) >> 31;
-}
-
 static __always_inline __u32 *client_word(__u32 index, enum family family)
 {
 	struct client_bucket *b = client_bucket_at(index / CONN_SLOTS, family);

@@ -135,6 +135,19 @@ static __always_inline bool needs_no_tag(struct conn_life life, enum conn_event 
 	       (event == CLIENT_SYN || event == BACKEND_SYN_ACK || event == CLIENT_DATA);
 }
 
+/* What the packet says, as fl_conn_event. Global: what follows is the same for every event. */
+__noinline __u32 fl_packet_event(__u64 life_word, __u64 headers, __u32 facts)
+{
+	union conn_word word = {.word = life_word};
+	union conn_headers packet = {.word = headers};
+
+	if (word.life.protocol == PROTOCOL_TCP)
+		return event_of_tcp(&packet.packet);
+	if (word.life.protocol == PROTOCOL_SCTP)
+		return event_of_sctp(&packet.packet);
+	return event_of_udp(&packet.packet, word.life, facts);
+}
+
 /*
  * An enum conn_event. Global, see backend.h: the verifier goes through it once. So its arguments
  * are numbers: a union conn_word, both kinds of progress, a struct conn_packet, enum conn_facts.
@@ -145,14 +158,8 @@ __noinline __u32 fl_conn_event(__u64 life_word, __u64 progress, __u64 headers, _
 	union conn_headers packet = {.word = headers};
 	const struct conn_packet *p = &packet.packet;
 	struct conn_life life = word.life;
-	enum conn_event event;
+	enum conn_event event = fl_packet_event(life_word, headers, facts);
 
-	if (life.protocol == PROTOCOL_TCP)
-		event = event_of_tcp(p);
-	else if (life.protocol == PROTOCOL_SCTP)
-		event = event_of_sctp(p);
-	else
-		event = event_of_udp(p, life, facts);
 	if (!p->from_backend && facts & IS_LATE && may_begin(life, event))
 		return CLIENT_LATE;
 	if (p->from_backend && is_of_node(life, event, facts))

@@ -26,8 +26,7 @@ static __always_inline bool has_holder(struct reply_claim *c, const struct reply
 {
 	const union conn_record *other;
 
-	if (at->word >> 32 != c->key.tag || at->word == c->word ||
-	    !swap_reply(at, at->word, family))
+	if (at->word == c->word || !swap_reply(at, at->word, family))
 		return false;
 	other = conn_at(at->word, family);
 	if (!other || !has_reply_tuple(other, &c->tuple, family))
@@ -36,22 +35,51 @@ static __always_inline bool has_holder(struct reply_claim *c, const struct reply
 	return true;
 }
 
+static __always_inline int meet_one(struct reply_claim *c, __u32 bucket, __u32 slot, __u64 word,
+				    enum family family)
+{
+	struct reply_slot at = {.bucket = bucket, .slot = slot, .word = word};
+
+	if (!c)
+		return false;
+	return word >> 32 & CONN_TOMB ? is_kept_by(word, c) : has_holder(c, &at, family);
+}
+
+/*
+ * Whether a slot with the tag keeps others from it. Global: the verifier goes through it once, and
+ * not for each slot.
+ */
+__noinline int fl_meet_one4(struct reply_claim *c, __u32 bucket, __u32 slot, __u64 word)
+{
+	return meet_one(c, bucket, slot, word, FAMILY_IPV4);
+}
+
+__noinline int fl_meet_one6(struct reply_claim *c, __u32 bucket, __u32 slot, __u64 word)
+{
+	return meet_one(c, bucket, slot, word, FAMILY_IPV6);
+}
+
+/* Of a word or of a tomb. */
+static __always_inline __u32 tag_of_reply(__u64 word)
+{
+	return word >> 32 & CONN_TOMB ? word & CONN_TAG : word >> 32;
+}
+
 static __always_inline int is_taken_in(struct reply_claim *c, __u32 bucket, enum family family)
 {
 	const struct reply_bucket *b = reply_bucket_at(bucket, family);
-	bool is_taken = false;
 
-	for (__u32 i = 0; b && c && i < CONN_SLOTS && !is_taken; i++) {
-		struct reply_slot at = {
-			.bucket = bucket,
-			.slot = i,
-			.word = *(const volatile __u64 *)&b->word[i],
-		};
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; b && c && i < CONN_SLOTS; i++) {
+		__u64 word = *(const volatile __u64 *)&b->word[i];
 
-		is_taken = at.word >> 32 & CONN_TOMB ? is_kept_by(at.word, c)
-						     : has_holder(c, &at, family);
+		if (tag_of_reply(word) != c->key.tag)
+			continue;
+		if (family == FAMILY_IPV4 ? fl_meet_one4(c, bucket, i, word)
+					  : fl_meet_one6(c, bucket, i, word))
+			return true;
 	}
-	return is_taken;
+	return false;
 }
 
 __noinline int fl_is_taken_in4(struct reply_claim *c, __u32 bucket)
@@ -94,18 +122,20 @@ static __always_inline enum conn_claim make_claim(struct reply_claim *c, enum fa
 	return CLAIM_TAKEN;
 }
 
-/*
- * The slot of the record is BUSY, and the record is written, so that others see what it wants.
- * Another CPU may have taken the free slot first: then once more.
- */
-static __always_inline enum conn_claim claim_side(const union conn_record *r, __u32 index,
-						  enum conn_side side, struct conn_env *env,
-						  enum family family)
+/* Another CPU may have taken the free slot first: then once more. */
+static __always_inline int claim_of(const union conn_record *r, __u32 index, bool is_middle,
+				    struct conn_env *env, enum family family)
 {
-	struct reply_claim *c = &env->claim;
+	struct reply_claim *c;
 	enum conn_claim made;
 
-	get_tuple(r, side, &c->tuple, family);
+	if (!r || !env)
+		return CLAIM_NO_ROOM;
+	c = &env->claim;
+	if (is_middle)
+		get_tuple(r, OF_MIDDLE, &c->tuple, family);
+	else
+		get_tuple(r, OF_REPLY, &c->tuple, family);
 	c->key = key_of(&c->tuple, env->secret, reply_buckets(family), family);
 	c->now = env->now;
 	c->word = (__u64)c->key.tag << 32 | index;
@@ -116,6 +146,33 @@ static __always_inline enum conn_claim claim_side(const union conn_record *r, __
 	if (made == CLAIM_NO_ROOM)
 		COUNT_CONN(no_reply, family);
 	return made;
+}
+
+/* An enum conn_claim. Global: several begin connections, and the verifier goes through it once. */
+__noinline int fl_claim4(const union conn_record *r, __u32 index, bool is_middle,
+			 struct conn_env *env)
+{
+	return claim_of(r, index, is_middle, env, FAMILY_IPV4);
+}
+
+__noinline int fl_claim6(const union conn_record *r, __u32 index, bool is_middle,
+			 struct conn_env *env)
+{
+	return claim_of(r, index, is_middle, env, FAMILY_IPV6);
+}
+
+/*
+ * OF_REPLY or OF_MIDDLE. The slot of the record is BUSY, and the record is written, so that others
+ * see what it wants.
+ */
+static __always_inline enum conn_claim claim_side(const union conn_record *r, __u32 index,
+						  enum conn_side side, struct conn_env *env,
+						  enum family family)
+{
+	bool is_middle = side == OF_MIDDLE;
+
+	return family == FAMILY_IPV4 ? fl_claim4(r, index, is_middle, env)
+				     : fl_claim6(r, index, is_middle, env);
 }
 
 static __always_inline enum conn_claim claim_reply(const union conn_record *r, __u32 index,

@@ -41,36 +41,43 @@ static __always_inline void count_reply_elsewhere(const struct conn_key *key, __
 		__sync_fetch_and_add(&b->elsewhere, by);
 }
 
-static __always_inline int choose_reply_in(__u32 bucket, __u32 now, struct reply_choice *choice,
-					   enum family family)
+static __always_inline int best_reply_in(__u32 bucket, __u32 now, struct reply_choice *choice,
+					 enum family family)
 {
 	const struct reply_bucket *b = reply_bucket_at(bucket, family);
+	__u64 best = (__u64)NEVER * CONN_SLOTS;
+	__u32 taken = 0, slot;
 
 	if (!b || !choice)
 		return 0;
-	choice->wait = NEVER;
-	choice->taken = 0;
+#pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < CONN_SLOTS; i++) {
-		__u64 word = *(const volatile __u64 *)&b->word[i];
-		__u32 wait = wait_for(word, now);
+		__u32 wait = wait_for(*(const volatile __u64 *)&b->word[i], now);
+		__u64 one = (__u64)wait * CONN_SLOTS + i;
 
-		choice->taken += is_set(wait);
-		if (wait >= choice->wait)
-			continue;
-		choice->at = (struct reply_slot){.bucket = bucket, .slot = i, .word = word};
-		choice->wait = wait;
+		taken += is_set(wait);
+		best += (one - best) * is_less(one, best);
 	}
+	slot = best % CONN_SLOTS;
+	if (!is_slot(&slot))
+		return 0;
+	/* Once more: another CPU may have it by now. */
+	choice->at.bucket = bucket;
+	choice->at.slot = slot;
+	choice->at.word = *(const volatile __u64 *)&b->word[slot];
+	choice->wait = wait_for(choice->at.word, now);
+	choice->taken = taken;
 	return 0;
 }
 
-__noinline int fl_choose_reply4(__u32 bucket, __u32 now, struct reply_choice *choice)
+__noinline int fl_best_reply4(__u32 bucket, __u32 now, struct reply_choice *choice)
 {
-	return choose_reply_in(bucket, now, choice, FAMILY_IPV4);
+	return best_reply_in(bucket, now, choice, FAMILY_IPV4);
 }
 
-__noinline int fl_choose_reply6(__u32 bucket, __u32 now, struct reply_choice *choice)
+__noinline int fl_best_reply6(__u32 bucket, __u32 now, struct reply_choice *choice)
 {
-	return choose_reply_in(bucket, now, choice, FAMILY_IPV6);
+	return best_reply_in(bucket, now, choice, FAMILY_IPV6);
 }
 
 static __always_inline struct reply_choice best_reply(__u32 bucket, __u32 now, enum family family)
@@ -78,18 +85,21 @@ static __always_inline struct reply_choice best_reply(__u32 bucket, __u32 now, e
 	struct reply_choice choice = {.wait = NEVER};
 
 	if (family == FAMILY_IPV4)
-		fl_choose_reply4(bucket, now, &choice);
+		fl_best_reply4(bucket, now, &choice);
 	else
-		fl_choose_reply6(bucket, now, &choice);
+		fl_best_reply6(bucket, now, &choice);
 	return choice;
 }
 
 /* False: neither bucket has a slot that is free, or a tomb. */
-static __always_inline bool choose_reply(const struct conn_key *key, __u32 now,
-					 struct reply_slot *at, enum family family)
+static __always_inline int choose_reply_of(const struct conn_key *key, __u32 now,
+					   struct reply_slot *at, enum family family)
 {
-	struct reply_choice first = best_reply(key->first, now, family), second;
+	struct reply_choice first, second;
 
+	if (!key || !at)
+		return false;
+	first = best_reply(key->first, now, family);
 	*at = first.at;
 	if (!first.wait && first.taken <= FIRST_TAKES)
 		return true;
@@ -100,7 +110,24 @@ static __always_inline bool choose_reply(const struct conn_key *key, __u32 now,
 	return true;
 }
 
-/* Frees the slot of a record. `tomb`: what it becomes, or 0. */
+/* Global, so that it takes no stack beside what follows. */
+__noinline int fl_choose_reply4(const struct conn_key *key, __u32 now, struct reply_slot *at)
+{
+	return choose_reply_of(key, now, at, FAMILY_IPV4);
+}
+
+__noinline int fl_choose_reply6(const struct conn_key *key, __u32 now, struct reply_slot *at)
+{
+	return choose_reply_of(key, now, at, FAMILY_IPV6);
+}
+
+static __always_inline bool choose_reply(const struct conn_key *key, __u32 now,
+					 struct reply_slot *at, enum family family)
+{
+	return family == FAMILY_IPV4 ? fl_choose_reply4(key, now, at)
+				     : fl_choose_reply6(key, now, at);
+}
+
 static __always_inline bool free_reply_in(__u32 bucket, __u64 word, __u64 tomb, enum family family)
 {
 	const struct reply_bucket *b = reply_bucket_at(bucket, family);
@@ -114,14 +141,38 @@ static __always_inline bool free_reply_in(__u32 bucket, __u64 word, __u64 tomb, 
 	return false;
 }
 
-static __always_inline void free_reply(const struct conn_key *key, __u32 index, __u64 tomb,
-				       enum family family)
+static __always_inline int free_reply_of(const struct conn_key *key, __u32 index, __u64 tomb,
+					 enum family family)
 {
-	__u64 word = (__u64)key->tag << 32 | index;
+	__u64 word;
 
+	if (!key)
+		return 0;
+	word = (__u64)key->tag << 32 | index;
 	if (!free_reply_in(key->first, word, tomb, family) &&
 	    free_reply_in(key->second, word, tomb, family))
 		count_reply_elsewhere(key, key->second, -1, family);
+	return 0;
+}
+
+__noinline int fl_free_reply4(const struct conn_key *key, __u32 index, __u64 tomb)
+{
+	return free_reply_of(key, index, tomb, FAMILY_IPV4);
+}
+
+__noinline int fl_free_reply6(const struct conn_key *key, __u32 index, __u64 tomb)
+{
+	return free_reply_of(key, index, tomb, FAMILY_IPV6);
+}
+
+/* Frees the slot of a record. `tomb`: what it becomes, or 0. */
+static __always_inline void free_reply(const struct conn_key *key, __u32 index, __u64 tomb,
+				       enum family family)
+{
+	if (family == FAMILY_IPV4)
+		fl_free_reply4(key, index, tomb);
+	else
+		fl_free_reply6(key, index, tomb);
 }
 
 #endif

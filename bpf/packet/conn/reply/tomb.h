@@ -19,13 +19,11 @@ static __always_inline __u64 tomb_of(__u32 tag, __u32 until)
 /* Ticks until the word is free. */
 static __always_inline __u32 wait_for(__u64 word, __u32 now)
 {
-	__s32 left = ((__u32)(word >> 32) - now) << 2; /* of 30 bits */
+	__u32 high = word >> 32, left = (high - now) << 2; /* of 30 bits */
+	__u32 is_tomb = is_set(high & CONN_TOMB), is_later = is_less(left, 1u << 31);
+	__u32 is_of_conn = is_set(high | (__u32)word) & (is_tomb ^ 1);
 
-	if (!word)
-		return 0;
-	if (!(word >> 32 & CONN_TOMB))
-		return NEVER;
-	return left > 0 ? (__u32)left >> 2 : 0;
+	return (left >> 2) * (is_tomb & is_later) | -is_of_conn;
 }
 
 #endif
