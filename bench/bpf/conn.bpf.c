@@ -54,7 +54,9 @@ HASH(new_snat, BPF_MAP_TYPE_LRU_HASH, 0, 65536, snat_leg);
 
 /* --- keys -------------------------------------------------------------------------------------- */
 
-#define ENV ((struct conn_env){.secret = SECRET, .now = 1, .udp_new = TICKS_OF(30)})
+/* Not of one CPU: the stack is too small. */
+struct conn_env env = {.secret = SECRET, .now = 1, .udp_new = TICKS_OF(30)};
+union conn_record record;
 
 static __always_inline void wire_at(__u32 i, struct tuple *t)
 {
@@ -106,14 +108,11 @@ __u32 begun = 0;
 /* Confirmed at once if not `half`. False: no room. */
 static __always_inline bool begin(__u32 i, const struct tuple *t, struct conn_slot *slot)
 {
-	struct conn_env env = ENV;
-	union conn_record r;
-
 	if (begin_slot(t, 0, slot, &env, FAMILY_IPV4) != BEGIN_MADE)
 		return false;
-	make_record(i, t, &r);
-	write_record(slot->index, &r, &env, FAMILY_IPV4);
-	if (claim_reply(&r, slot->index, &env, FAMILY_IPV4) != CLAIM_MADE) {
+	make_record(i, t, &record);
+	write_record(slot->index, &record, &env, FAMILY_IPV4);
+	if (claim_reply(&record, slot->index, &env, FAMILY_IPV4) != CLAIM_MADE) {
 		cancel_slot(slot, t, &env, FAMILY_IPV4);
 		return false;
 	}
@@ -211,19 +210,17 @@ static __always_inline __u32 touch_hashes(__u32 i, bool both)
 
 static __always_inline __u32 touch_conn(__u32 i)
 {
-	struct conn_env env = ENV;
-	union conn_record copy;
 	struct conn_slot slot;
 	struct tuple t;
 	struct conn *c;
 
 	wire_at(i, &t);
-	if (!find_client(&t, &env, &copy, &slot, FAMILY_IPV4))
+	if (!find_client(&t, &env, &record, &slot, FAMILY_IPV4))
 		return 0;
 	c = conn_at(slot.index, FAMILY_IPV4);
 	if (c)
 		c->seen = i;
-	return copy.conn.backend_id;
+	return record.conn.backend_id;
 }
 
 static __always_inline __u32 begin_in_hashes(__u32 i)
@@ -243,7 +240,6 @@ static __always_inline __u32 begin_in_hashes(__u32 i)
 /* And ends: so that the table is as full as before. */
 static __always_inline __u32 begin_in_table(__u32 i)
 {
-	struct conn_env env = ENV;
 	struct conn_slot slot;
 	struct tuple t;
 
