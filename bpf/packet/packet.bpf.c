@@ -12,7 +12,7 @@
 #include "packet/flow/egress.h"
 #include "packet/flow/first.h"
 #include "packet/flow/reply.h"
-#include "packet/fragment.h"
+#include "packet/flow/fragment.h"
 #include "packet/icmp/errors.h"
 #include "packet/ipip/error.h"
 #include "packet/plain/plain.h"
@@ -38,7 +38,7 @@ static __always_inline int ingress_of(struct __sk_buff *skb, struct packet *p, e
 		      port_mark(p, p->wire.destination_port), family)) {
 		set_now(p);
 		action = request(skb, family);
-		if (unlikely(action == GOES_DIRECTLY))
+		if (with_direct_return && unlikely(action == GOES_DIRECTLY))
 			action = go_on_directly(skb, family);
 	}
 	if (action == UNDECIDED &&
@@ -53,7 +53,7 @@ static __always_inline int icmp_ingress(struct __sk_buff *skb, const struct pack
 {
 	if (family == FAMILY_IPV4 ? fl_read_error4(skb) : fl_read_error6(skb))
 		return family == FAMILY_IPV4 ? fl_error_in4(skb) : fl_error_in6(skb);
-	if (unlikely(is_about_ipip(p, family)))
+	if (with_direct_return && unlikely(is_about_ipip(p, family)))
 		return fl_ipip_error(skb);
 	return family == FAMILY_IPV4 ? fl_answer_ping4(skb) : fl_answer_ping6(skb);
 }

@@ -14,6 +14,7 @@
 #include "common/select.h"
 #include "packet/conn/client/slot.h"
 #include "packet/conn/life/believe.h"
+#include "packet/features.h"
 #include "packet/maps.h"
 #include "packet/tuple.h"
 
@@ -36,8 +37,10 @@
 /* A request of a known connection, which goes on in Geneve or IPIP. */
 #define GOES_DIRECTLY 259
 
-/* What is in Geneve: to be read; a request of a known connection; one that begins a connection; one
- * that has been given back. */
+/*
+ * What is in Geneve: to be read; a request of a known connection; one that begins a connection; one
+ * that has been given back. Of BEGINS_HERE the caller makes the connection, also without Geneve.
+ */
 #define IN_GENEVE   260
 #define GOES_ON	    261
 #define BEGINS_HERE 262

@@ -321,7 +321,7 @@ static __always_inline __u8 parse(struct __sk_buff *skb, enum link link, enum pa
 		*parsed = fl_parse4(skb, network);
 		return FAMILY_IPV4;
 	}
-	if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
+	if (with_ipv6 && skb->protocol == bpf_htons(ETH_P_IPV6)) {
 		*parsed = fl_parse6(skb, network);
 		return FAMILY_IPV6;
 	}

@@ -111,6 +111,10 @@ struct packet_flags {
 	__u8 reset_gone : 1;  /* a TCP packet whose backend is gone is answered by a RST */
 	__u8 answer_ping : 1; /* echo requests to addresses in fl_ping are answered */
 	__u8 leave_new : 1;   /* no connection begins: rules of netfilter serve those that do */
+	/* For the next agent: what these programs are loaded with, see features.h. */
+	__u8 has_features : 1; /* the next bits say it; 0: an agent that has written none */
+	__u8 with_ipv6 : 1;
+	__u8 with_direct_return : 1;
 };
 
 struct flow_timeouts {

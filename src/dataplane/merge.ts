@@ -46,14 +46,18 @@ export const mergeCounters = (all: readonly Counters[]): Counters => ({
 });
 
 /** One dataplane has sockets, and direct return. */
-function ofOne(all: readonly Counters[]): Pick<Counters, 'staleSockets' | 'scope' | 'cookies'> {
+function ofOne(
+  all: readonly Counters[],
+): Pick<Counters, 'staleSockets' | 'scope' | 'cookies' | 'packetFeatures'> {
   const staleSockets = all.find((counters) => counters.staleSockets !== undefined)?.staleSockets;
   const scope = all.find((counters) => counters.scope !== undefined)?.scope;
   const cookies = all.find((counters) => counters.cookies !== undefined)?.cookies;
+  const packetFeatures = all.find((counters) => counters.packetFeatures)?.packetFeatures;
   return {
     ...(staleSockets && { staleSockets }),
     ...(scope && { scope }),
     ...(cookies && { cookies }),
+    ...(packetFeatures && { packetFeatures }),
   };
 }
 

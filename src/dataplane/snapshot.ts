@@ -154,6 +154,8 @@ export interface Counters {
   readonly scope?: ScopeView;
   /** Cookies of direct return; undefined: the packet layer is not loaded. */
   readonly cookies?: CookieView | undefined;
+  /** What packet programs are loaded with; undefined: the packet layer is not loaded. */
+  readonly packetFeatures?: readonly string[] | undefined;
   /** Packets of each Service port as of the last reading; undefined: the packet layer is not loaded. */
   readonly traffic?: Iterable<PortTraffic> | undefined;
 }

@@ -66,6 +66,8 @@ export interface Status {
   readonly staleSockets?: StaleSocketsState;
   /** Whose connections are translated at the socket. */
   readonly scope?: ScopeView;
+  /** What packet programs are loaded with, as `IPv4`, `IPv6`, `direct return`; undefined: none are loaded. */
+  readonly packetFeatures?: readonly string[];
   /** Frontends that processes of this node get, because they listen there; absent = none. */
   readonly nodeProcesses?: readonly { readonly service: string; readonly frontend: string }[];
   /** Other nodes, if some Service asks for direct return, and how nodes know each other's requests. */
@@ -91,7 +93,8 @@ export interface StatusParts {
 export function statusOf(parts: StatusParts): Status {
   const { state, source } = parts;
   const { installation, dataplanes } = parts.dataplane;
-  const { tables, outcomes, staleSockets, scope, cookies } = parts.dataplane.counters();
+  const { tables, outcomes, staleSockets, scope, cookies, packetFeatures } =
+    parts.dataplane.counters();
   const cluster = source.cluster?.();
   const directReturn = peerCounts(state.plan);
   const nodeProcesses = nodeProcessesOf(state.plan);
@@ -127,6 +130,7 @@ export function statusOf(parts: StatusParts): Status {
     reasons: outcomes,
     ...(staleSockets && { staleSockets }),
     ...(scope && { scope }),
+    ...(packetFeatures && { packetFeatures }),
     ...(directReturn && { directReturn: { ...directReturn, ...(cookies && { cookies }) } }),
     ...(nodeProcesses.length > 0 && { nodeProcesses }),
     ...(parts.findings && { onThisNode: parts.findings }),

@@ -47,7 +47,7 @@ static __always_inline int on_answer(hook_context *ctx, struct packet *p, enum f
 		if (family == FAMILY_IPV4 ? fl_leave_to_older4() : fl_leave_to_older6())
 			return LEAVE;
 	}
-	if (unlikely(p->tcp_flags & TCP_SYN && c->life.flags.in_geneve))
+	if (with_direct_return && unlikely(p->tcp_flags & TCP_SYN && c->life.flags.in_geneve))
 		clamp_mss(ctx);
 	if (!is_followed(p)) {
 		p->answers_by = c->answers_by;

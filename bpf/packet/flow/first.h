@@ -5,7 +5,7 @@
 
 #include "packet/answer/stale.h"
 #include "packet/flow/choose.h"
-#include "packet/fragment.h"
+#include "packet/flow/fragment.h"
 #include "packet/flow/older.h"
 #include "packet/geneve/begin.h"
 #include "packet/geneve/receive.h"
@@ -49,7 +49,7 @@ static __always_inline int on_first(struct __sk_buff *skb, enum family family)
 	if (action != UNDECIDED)
 		return action == LEAVE && p->of_stale ? refuse_stale(skb, family) : action;
 	/* Geneve has no place for the address that answers of a stale socket's are to come from. */
-	if (unlikely(goes_directly(p) && !p->of_stale)) {
+	if (with_direct_return && unlikely(goes_directly(p) && !p->of_stale)) {
 		action = family == FAMILY_IPV4 ? fl_begin_direct4(skb) : fl_begin_direct6(skb);
 		if (action != UNDECIDED)
 			return action;

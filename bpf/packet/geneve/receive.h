@@ -9,7 +9,7 @@
 
 #include "packet/flow/begin.h"
 #include "packet/flow/select.h"
-#include "packet/fragment.h"
+#include "packet/flow/fragment.h"
 #include "packet/geneve/back.h"
 
 /* --- the backend -------------------------------------------------------------------------------
@@ -278,8 +278,11 @@ static __always_inline int on_geneve(struct __sk_buff *skb)
 	bool is_ipv4;
 	int next = fl_receive(skb);
 
-	if (next == IN_GENEVE)
-		next = fl_read_inner(skb);
+	if (next != IN_GENEVE)
+		return next;
+	if (!with_direct_return)
+		return unanswered(REASON_GENEVE_NOT_UNWRAPPED);
+	next = fl_read_inner(skb);
 	is_ipv4 = skb->protocol == bpf_htons(ETH_P_IP);
 	if (next == COMES_BACK)
 		return is_ipv4 ? fl_take_back4(skb) : fl_take_back6(skb);

@@ -73,7 +73,9 @@ static __always_inline int on_error_in(struct __sk_buff *skb, enum family family
 	action = error_to_client(skb, p, family);
 	if (action == UNDECIDED)
 		action = error_to_backend(skb, p, family);
-	return action == UNDECIDED ? fl_geneve_error(skb) : action;
+	if (action != UNDECIDED)
+		return action;
+	return with_direct_return ? fl_geneve_error(skb) : LEAVE;
 }
 
 __noinline int fl_error_in4(struct __sk_buff *skb)

@@ -249,7 +249,7 @@ static __always_inline int on_frame(struct xdp_md *ctx, struct packet *p)
 		return XDP_PASS;
 	if (eth->h_proto == bpf_htons(ETH_P_IP))
 		return read_frame4(ctx, p) ? forward(ctx, p, FAMILY_IPV4) : XDP_PASS;
-	return eth->h_proto == bpf_htons(ETH_P_IPV6) ? fl_forward6(ctx) : XDP_PASS;
+	return with_ipv6 && eth->h_proto == bpf_htons(ETH_P_IPV6) ? fl_forward6(ctx) : XDP_PASS;
 }
 
 /* For devices with Ethernet headers. */

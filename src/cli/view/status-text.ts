@@ -93,6 +93,7 @@ function programLines(report: Report): readonly Line[] {
     fallback,
     sync,
     devices,
+    packetFeatures,
   } = report;
   const parts = [dataplanes.join(' + '), ...hookTexts(report)];
   return [
@@ -100,6 +101,7 @@ function programLines(report: Report): readonly Line[] {
     ...dataplanes.flatMap((name) => lackLines(name, lacks)),
     ...scopeLines(report),
     ...(devices.length === 0 ? [] : [['Devices', devicesText(devices)] as const]),
+    ...(packetFeatures === undefined ? [] : [['Packets', packetFeatures.join(', ')] as const]),
     ...(iptables === undefined ? [] : [['Iptables', iptablesText(iptables)] as const]),
     ...(fallback === undefined ? [] : [['Fallback', fallbackText(fallback)] as const]),
     ...(bpfRoot === undefined ? [] : [['Pins', bpfRoot] as const]),

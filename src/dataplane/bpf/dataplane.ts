@@ -17,6 +17,7 @@ import type {
 import type { Entry } from '../entry.ts';
 import type { Counters, DeviceView, Installation, Snapshot } from '../snapshot.ts';
 import { createTurns } from '../turns.ts';
+import { featureNames } from './features.ts';
 import { createGracePeriods, type GracePeriods } from './grace-period.ts';
 import {
   heldFrontends,
@@ -182,6 +183,7 @@ class BpfDataplane implements Dataplane {
       connections: portConnections(this.#core.ledger),
       ...(packets && {
         cookies: packets.cookies(),
+        packetFeatures: featureNames(packets.features),
         traffic: portTraffic(this.#core.ledger, packets.totals),
       }),
       ...(this.#staleSockets && { staleSockets: this.#staleSockets.state() }),

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// A BPF dataplane whose table of connections grows while the agent runs: it is closed, which leaves its programs attached, and
-// opened over a larger table, as a start with another --map-size does. No connection is lost; changes wait for its end.
+// A BPF dataplane that grows while the agent runs: it is closed, which leaves its programs attached, and opened over a larger
+// table of connections, as a start with another --map-size does, or with programs that have more features. No connection is
+// lost; changes wait for its end.
 import { reasonOf } from '../../errors.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Logger } from '../../log.ts';
 import { FAMILIES, type Family } from '../../model/types.ts';
-import type { Plan } from '../../plan/types.ts';
+import type { Plan, ServiceKey } from '../../plan/types.ts';
 import type { Dataplane, NodeAddress } from '../dataplane.ts';
 import type { Counters, DeviceView } from '../snapshot.ts';
 import { createTurns } from '../turns.ts';
 import { grownTo } from './conn/growth.ts';
+import { featureNames, featuresFor, withMore } from './features.ts';
+import type { Features } from './maps/packet-layout.ts';
 import type { Look } from './packet/sweeping.ts';
 
 /** Connections that the table of each family is made for. */
@@ -17,9 +20,10 @@ export type Connections = Readonly<Record<Family, number>>;
 
 export interface GrowingParts {
   /** `look` is called now and then, with how many connections there are. Throws FairleadError; then the programs are as before. */
-  readonly open: (made: Connections, look: Look) => Promise<Dataplane>;
+  readonly open: (made: Connections, features: Features, look: Look) => Promise<Dataplane>;
   /** What the table is made for that is there now; without one, what it begins with. */
   readonly left: () => Connections;
+  readonly firstFeatures: Features;
   readonly limit: number;
   readonly clock: Clock;
   readonly log: Pick<Logger, 'info' | 'warn' | 'error'>;
@@ -39,6 +43,9 @@ class GrowingDataplane implements Dataplane {
   readonly #parts: GrowingParts;
   readonly #turns = createTurns();
   #made: Connections;
+  #features: Features;
+  /** Programs with more were refused: until then they are not retried. */
+  #refusedUntilMs = 0;
   /** undefined: it is being opened, or could not be. */
   #inner: Dataplane | undefined;
   /** What the one before has shown last. */
@@ -57,10 +64,12 @@ class GrowingDataplane implements Dataplane {
   constructor(parts: GrowingParts) {
     this.#parts = parts;
     this.#made = parts.left();
+    this.#features = parts.firstFeatures;
   }
 
   async open(): Promise<void> {
-    const opened = await this.#parts.open(this.#made, (occupancy) => this.#look(occupancy));
+    const { open } = this.#parts;
+    const opened = await open(this.#made, this.#features, (occupancy) => this.#look(occupancy));
     if (this.#isClosed) {
       opened.close();
       throw closed();
@@ -81,14 +90,18 @@ class GrowingDataplane implements Dataplane {
     ...[plan, changed, addresses]: Parameters<Dataplane['sync']>
   ): ReturnType<Dataplane['sync']> {
     const services = changed === 'all' ? changed : [...changed];
-    return this.#turn((inner) => {
+    return this.#turn(async () => {
+      const isLoadedAnew = await this.#loadFor(plan, services);
       this.#synced = { plan, addresses };
-      return inner.sync(plan, services, addresses);
+      return await this.#opened().sync(plan, isLoadedAnew ? 'all' : services, addresses);
     });
   }
 
   audit(...[plan, addresses]: Parameters<Dataplane['audit']>): ReturnType<Dataplane['audit']> {
-    return this.#turn((inner) => inner.audit(plan, addresses));
+    return this.#turn(async () => {
+      if (await this.#loadFor(plan, 'all')) await this.#opened().sync(plan, 'all', addresses);
+      return await this.#opened().audit(plan, addresses);
+    });
   }
 
   held(): ReturnType<Dataplane['held']> {
@@ -159,9 +172,39 @@ class GrowingDataplane implements Dataplane {
     return this.#turns(async () => {
       if (this.#isClosed) throw closed();
       if (this.#inner === undefined) await this.#openAnew();
-      if (this.#inner === undefined) throw closed();
-      return await work(this.#inner);
+      return await work(this.#opened());
     });
+  }
+
+  #opened(): Dataplane {
+    if (this.#inner === undefined) throw closed();
+    return this.#inner;
+  }
+
+  /** Before the plan is programmed. True: its programs are others now, and nothing of it is programmed yet. */
+  async #loadFor(plan: Plan, services: Iterable<ServiceKey> | 'all'): Promise<boolean> {
+    const { clock, log } = this.#parts;
+    const beganMs = clock.monotonicMs();
+    const before = this.#features;
+    const { capabilities, installation } = this.#latest();
+    const wanted = withMore(before, featuresFor(plan, services, capabilities.directReturn));
+    if (wanted === before || installation.refused.length > 0 || beganMs < this.#refusedUntilMs)
+      return false;
+    const features = featureNames(wanted);
+    try {
+      this.#leave();
+      this.#features = wanted;
+      await this.open();
+      const tookMs = Math.round(clock.monotonicMs() - beganMs);
+      log.info({ features, before: featureNames(before), tookMs }, 'packet programs loaded anew');
+    } catch (error) {
+      if (this.#isClosed) throw error;
+      this.#features = before;
+      this.#refusedUntilMs = beganMs + AGAIN_MS;
+      log.warn({ features, reason: reasonOf(error) }, REFUSED);
+      if (this.#inner === undefined) await this.open();
+    }
+    return true;
   }
 
   #look(occupancy: Parameters<Look>[0]): void {
@@ -248,5 +291,8 @@ class GrowingDataplane implements Dataplane {
     if (report === undefined || report.failed.length > 0) this.#tellLoss();
   }
 }
+
+const REFUSED =
+  'packet programs cannot be loaded with what Services need: those Services get no packets';
 
 const closed = (): Error => new Error('the dataplane is closed');

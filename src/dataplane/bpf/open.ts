@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { FairleadError } from '../../errors.ts';
 import type { Logger } from '../../log.ts';
-import { type KernelStructs, kernelStructs } from '../../sys/btf/structs.ts';
+import { kernelStructs } from '../../sys/btf/structs.ts';
 import { netnsCookie, waitGracePeriod } from '../../sys/native.ts';
 import type { NetworkFollower } from '../../sys/netlink/follow.ts';
 import { bpfObjectPath } from '../../sys/package.ts';
@@ -14,9 +14,10 @@ import type { Dataplane } from '../dataplane.ts';
 import type { Installation, SocketScope } from '../snapshot.ts';
 import { type BpfParts, createBpfDataplane } from './dataplane.ts';
 import { devicePins } from './devices/device-pins.ts';
+import { ALL_FEATURES } from './features.ts';
 import type { LastTotals } from './flows/traffic/reader.ts';
 import { type Attached, type AttachOptions, attachLayer, checkLayer } from './loader/attach.ts';
-import { canSetRetval, type Layer, socketLayer } from './loader/layer.ts';
+import { canSetRetval, type Layer, type Rodata, socketLayer } from './loader/layer.ts';
 import { lockPins, type PinHolder } from './loader/lock.ts';
 import { type Carry, NOTHING_TO_CARRY } from './loader/migration/carry.ts';
 import { type MigrationOptions, migrateMaps } from './loader/migration/migrate.ts';
@@ -24,6 +25,7 @@ import { pinFolder, unpinFormer } from './loader/pins.ts';
 import { maxEntries } from './loader/sizes.ts';
 import { readReasons } from './maps/counters.ts';
 import { kernelTables } from './maps/kernel.ts';
+import type { Features } from './maps/packet-layout.ts';
 import { followNode } from './node-map.ts';
 import type { SecretFile } from './packet/cookies/follow.ts';
 import { closeDirectPort } from './packet/direct-port.ts';
@@ -83,6 +85,8 @@ export interface OpenParts {
   readonly mayHaveRules?: () => boolean;
   /** Told each step of a migration of maps before it is done. */
   readonly step?: (name: string) => void;
+  /** What packet programs are loaded with; absent: everything. */
+  readonly features?: Features;
   /** Told now and then how many connections of packets there are. */
   readonly look?: Look | undefined;
   /** What the dataplane before it has read of traffic, and the next one goes on from. */
@@ -93,7 +97,16 @@ export interface OpenParts {
 
 export async function openBpfDataplane(
   settings: BpfSettings,
-  { network, log, step, look, totals, isTried = false, mayHaveRules = () => true }: OpenParts,
+  {
+    network,
+    log,
+    step,
+    features = ALL_FEATURES,
+    look,
+    totals,
+    isTried = false,
+    mayHaveRules = () => true,
+  }: OpenParts,
 ): Promise<Dataplane> {
   const { bpfRoot, holder, cgroupRoot, mapSizes } = settings;
   const opened: { close(): void }[] = [];
@@ -120,7 +133,7 @@ export async function openBpfDataplane(
     });
     opened.push(carry);
     checkLayer({ layer, bpfRoot });
-    const early = await beginPackets(settings, structs, network);
+    const early = await beginPackets(settings, packetSettings(structs, features), network);
     // Direct return is tried while the kernel verifies on other threads.
     const [attached, noDirectReturn] = await Promise.all([
       attachSockets({ layer, bpfRoot, sizes }, carry, early),
@@ -128,7 +141,7 @@ export async function openBpfDataplane(
     ]);
     opened.push(attached);
     const { layer: packets, refused } = await openPackets(settings, {
-      ...{ network, log, carry, early, mayHaveRules, look, totals },
+      ...{ network, log, carry, early, mayHaveRules, features, look, totals },
       hasDirectReturn: noDirectReturn === undefined,
     });
     if (packets !== undefined) opened.push(packets);
@@ -149,14 +162,14 @@ export async function openBpfDataplane(
 /** undefined: no programs on devices, or none on this kernel. */
 async function beginPackets(
   { devices, bpfRoot, mapSizes }: BpfSettings,
-  structs: KernelStructs,
+  rodata: readonly Rodata[],
   network: NetworkFollower,
 ): Promise<EarlyPrograms | undefined> {
   if (devices === undefined || banOfRealtime() !== undefined) return undefined;
   const object = (): Uint8Array => readObject(PACKET_OBJECT);
   const names = neededPrograms(network.current(), devices.policy, bpfRoot);
   const parts = { object, bpfRoot, sizes: maxEntries(mapSizes) };
-  return beginPrograms(parts, { names, rodata: packetSettings(structs) });
+  return beginPrograms(parts, { names, rodata });
 }
 
 /** Takes the other programs back if these fail. */
@@ -295,10 +308,12 @@ async function openPackets(
     carry,
     early,
     mayHaveRules,
+    features,
     look,
     totals,
     hasDirectReturn,
   }: Pick<OpenParts, 'network' | 'log' | 'look' | 'totals'> & {
+    readonly features: Features;
     readonly mayHaveRules: () => boolean;
     readonly carry: Carry;
     readonly early: EarlyPrograms | undefined;
@@ -323,7 +338,7 @@ async function openPackets(
       sizes: maxEntries(mapSizes),
       timeouts: flowTimeouts(conntrack),
       ...{ bpfRoot, resetsTcp, answersPing, hasDirectReturn, secretFile },
-      ...{ network, log, mayHaveRules, look, totals },
+      ...{ network, log, mayHaveRules, features, look, totals },
       beforeLinks: async () => void (await carry.before('flows')),
       beforeLink: () => carry.hold(),
     };

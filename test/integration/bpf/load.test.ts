@@ -5,11 +5,13 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
+import { ALL_FEATURES, featureRodata, NO_FEATURES } from '../../../src/dataplane/bpf/features.ts';
 import { encodeU32 } from '../../../src/dataplane/bpf/maps/layout.ts';
+import type { Features } from '../../../src/dataplane/bpf/maps/packet-layout.ts';
 import { kernelStructs } from '../../../src/sys/btf/structs.ts';
 import { type BpfObject, openObject } from '../../../src/sys/native.ts';
 import { documented, OBJECTS } from '../kernels/counts.ts';
-import { packetObject, socketObject, sweepObject } from './support/drive.ts';
+import { packetObject, socketObject, sweepObject, xdpObject } from './support/drive.ts';
 
 /** Verified instructions: connect6 contains all of selection twice, for v4-mapped addresses. */
 const LIMITS: Readonly<Record<string, number>> = {
@@ -81,36 +83,43 @@ test.each([
 });
 
 /** Steps are global functions, which the verifier checks once: the sum of all that a program calls. */
-const PACKET_LIMITS: Readonly<Record<string, number>> = {
-  fl_ingress: 69_000,
-  fl_egress: 49_000,
-  fl_ingress_l3: 69_000,
-  fl_egress_l3: 49_000,
-};
+const packetLimits = (ingress: number, egress: number): Readonly<Record<string, number>> => ({
+  fl_ingress: ingress,
+  fl_egress: egress,
+  fl_ingress_l3: ingress,
+  fl_egress_l3: egress,
+});
+const IPV6 = { ipv6: true, directReturn: false };
+
+const packetRodata = (features: Features): Readonly<Record<string, Uint8Array>> => ({
+  ip_summed_at: encodeU32(kernelStructs().ipSummedAt),
+  ...featureRodata(features),
+});
 
 const limit = (limits: Readonly<Record<string, number>>, name: string): number => limits[name] ?? 0;
 
 test.each([
-  ['packet', packetObject, PACKET_LIMITS, { ip_summed_at: encodeU32(kernelStructs().ipSummedAt) }],
+  ['packet', packetObject, packetLimits(69_000, 49_000), packetRodata(ALL_FEATURES)],
+  ['packet (IPv4 and IPv6)', packetObject, packetLimits(56_000, 48_500), packetRodata(IPV6)],
+  ['packet (IPv4)', packetObject, packetLimits(30_000, 25_000), packetRodata(NO_FEATURES)],
+  ['XDP', xdpObject, { fl_xdp: 57_000 }, featureRodata(ALL_FEATURES)],
+  ['XDP (IPv4)', xdpObject, { fl_xdp: 30_500 }, featureRodata(NO_FEATURES)],
   ['sweep', sweepObject, { fl_sweep: 15_000 }, {}],
-] as const)(
-  'every program of the %s object loads within its limit',
-  (name, path, limits, rodata) => {
-    const object = openObject(readFileSync(path), { name });
-    for (const [variable, value] of Object.entries(rodata)) object.setRodata(variable, value);
-    object.load();
-    try {
-      const walked = object.programs.map(
-        ({ name }) => [name, object.program(name).info.verifiedInsns] as const,
-      );
-      process.stdout.write(`verified instructions: ${walked.map((w) => w.join(' ')).join(', ')}\n`);
-      expect(walked.map(([name]) => name).sort()).toEqual(Object.keys(limits).sort());
-      expect(walked.filter(([name, count]) => count > limit(limits, name))).toEqual([]);
-    } finally {
-      object.close();
-    }
-  },
-);
+] as const)('every program of the %s object loads within its limit', (_, path, limits, rodata) => {
+  const object = openObject(readFileSync(path), { name: 'object' });
+  for (const [variable, value] of Object.entries(rodata)) object.setRodata(variable, value);
+  object.load();
+  try {
+    const walked = object.programs.map(
+      ({ name }) => [name, object.program(name).info.verifiedInsns] as const,
+    );
+    process.stdout.write(`verified instructions: ${walked.map((w) => w.join(' ')).join(', ')}\n`);
+    expect(walked.map(([name]) => name).sort()).toEqual(Object.keys(limits).sort());
+    expect(walked.filter(([name, count]) => count > limit(limits, name))).toEqual([]);
+  } finally {
+    object.close();
+  }
+});
 
 test.each([
   ['socket', socketObject],

@@ -54,12 +54,15 @@ export interface Serving {
 export interface DirectOptions {
   /** Of the agents, or of that of a node. */
   readonly flags?: readonly string[] | ((node: TestNode) => readonly string[]);
+  /** Nodes that have the annotation at first; default: all. */
+  readonly willing?: readonly string[];
   /** Before agents start. */
   readonly prepare?: (all: TestNodes) => Promise<void>;
 }
 
 export async function startDirectCluster({
   flags = [],
+  willing = ['n1', 'n2', 'n3'],
   prepare,
 }: DirectOptions = {}): Promise<DirectCluster> {
   const all: TestNodes = await startNodes([
@@ -77,9 +80,9 @@ export async function startDirectCluster({
     machine.self.namespace,
   );
   const servers = nodes.flatMap((node) => node.servers);
-  const writeNodes: DirectCluster['writeNodes'] = (willing, { seenBy = nodes, without } = {}) => {
+  const writeNodes: DirectCluster['writeNodes'] = (those, { seenBy = nodes, without } = {}) => {
     const objects = nodes
-      .map(({ self }, at) => nodeObject(self.name, at + 1, willing))
+      .map(({ self }, at) => nodeObject(self.name, at + 1, those))
       .filter((_object, at) => nodes[at]?.self.name !== without);
     for (const { manifests } of seenBy) manifests.put('nodes.yaml', objects);
   };
@@ -96,7 +99,7 @@ export async function startDirectCluster({
     }
     await programmed();
   };
-  writeNodes(['n1', 'n2', 'n3']);
+  writeNodes(willing);
   const outside = await startClient(machine.self);
   const agents: Agent[] = await Promise.all(nodes.map((node) => node.startAgent(flagsOf(node))));
   return {

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type Agent, createAgent } from '../../../src/agent/agent.ts';
 import { createConntrackCleaner } from '../../../src/agent/conntrack/cleaner.ts';
 import { createDirectReturn } from '../../../src/agent/direct-return.ts';
+import { NO_FEATURES } from '../../../src/dataplane/bpf/features.ts';
 import { createMemoryTables } from '../../../src/dataplane/bpf/maps/memory.ts';
 import { followPing } from '../../../src/dataplane/bpf/packet/ping.ts';
 import type { Dataplane } from '../../../src/dataplane/dataplane.ts';
@@ -96,6 +97,7 @@ beforeEach(async () => {
           totals: () => undefined,
           hadDirectReturn: false,
           cookies: () => ({ sent: 'none', taken: ['none'] }),
+          features: NO_FEATURES,
         },
         latestTotals: async () => undefined,
       },

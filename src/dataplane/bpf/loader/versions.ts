@@ -35,7 +35,7 @@ const MAP_VERSIONS = {
   fl_node_addr4: 1,
   fl_node_addr6: 1,
   fl_not_service: 2,
-  fl_packet: 2,
+  fl_packet: 3,
   fl_path_mtu: 1,
   fl_peer: 1,
   fl_ping: 1,

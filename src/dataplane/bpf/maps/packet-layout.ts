@@ -23,6 +23,13 @@ export const PACKET_SIZE = {
   swept: 16,
 } as const;
 
+/** What packet programs are loaded with, beside IPv4: see bpf/packet/features.h. */
+export interface Features {
+  readonly ipv6: boolean;
+  /** Geneve and IPIP. Needs IPv6: nodes may reach each other by that alone. */
+  readonly directReturn: boolean;
+}
+
 export interface PacketSettings {
   readonly secret: bigint;
   readonly timeoutSeconds: {
@@ -47,6 +54,8 @@ export interface PacketSettings {
   readonly answerPing: boolean;
   /** No connection begins: rules serve those that do. */
   readonly leaveNew: boolean;
+  /** What the programs are loaded with, for the next agent; absent: it is not told. */
+  readonly features?: Features;
 }
 
 export interface DeviceValue {
@@ -99,12 +108,27 @@ export function encodePacketSettings(settings: PacketSettings): Uint8Array {
     60,
     Number(settings.resetGone) |
       (Number(settings.answerPing) << 1) |
-      (Number(settings.leaveNew) << 2),
+      (Number(settings.leaveNew) << 2) |
+      bitsOf(settings.features),
   );
   at.setUint16(62, settings.localPorts.first, true);
   at.setUint16(64, settings.localPorts.last, true);
   at.setUint32(68, settings.resetUnknownFrom, true);
   return bytes;
+}
+
+const HAS_FEATURES = 1 << 3;
+
+const bitsOf = (features: Features | undefined): number =>
+  features === undefined
+    ? 0
+    : HAS_FEATURES | (Number(features.ipv6) << 4) | (Number(features.directReturn) << 5);
+
+/** undefined: an earlier version has written the settings, or nobody. */
+export function decodeFeatures(bytes: Uint8Array): Features | undefined {
+  const flags = bytes[60] ?? 0;
+  if ((flags & HAS_FEATURES) === 0) return undefined;
+  return { ipv6: (flags & (1 << 4)) !== 0, directReturn: (flags & (1 << 5)) !== 0 };
 }
 
 /** Of reset_unknown_from. */

@@ -25,7 +25,7 @@ import { forgetAnswered } from '../loader/retired/former-flows.ts';
 import { mayHaveFormer } from '../loader/retired/former-proxy.ts';
 import { parseMapPin } from '../loader/versions.ts';
 import { arrayTable, hashTable, kernelTables } from '../maps/kernel.ts';
-import type { PacketSettings } from '../maps/packet-layout.ts';
+import type { Features, PacketSettings } from '../maps/packet-layout.ts';
 import type { ArrayTable, DirectTables } from '../maps/tables.ts';
 import type { PodDevice } from '../scope/judge.ts';
 import { type OpenXdp, prepareXdp } from '../xdp/open.ts';
@@ -77,6 +77,7 @@ export interface PacketLayer {
   /** Why there is no direct return although the kernel has it. */
   readonly noDirectReturn: string | undefined;
   cookies(): CookieView;
+  readonly features: Features;
   /** Programs stay attached. */
   close(): void;
 }
@@ -97,6 +98,8 @@ export interface PacketLayerParts {
   readonly timeouts: PacketSettings['timeoutSeconds'];
   /** This kernel can do it. */
   readonly hasDirectReturn: boolean;
+  /** What the programs are loaded with. */
+  readonly features: Features;
   /** undefined: direct return needs no cookies. */
   readonly secretFile: SecretFile | undefined;
   /** The devices of the node; the caller closes it, later than the layer. */
@@ -130,6 +133,7 @@ export async function openPacketLayer(
   parts: PacketLayerParts,
 ): Promise<PacketLayer> {
   const { sweepObject, bpfRoot, sizes, resetsTcp, answersPing, timeouts, look, log } = parts;
+  const { features } = parts;
   const loaded = await parts.programs;
   const opened: { close(): void }[] = [loaded];
   const close = (): void => {
@@ -139,7 +143,7 @@ export async function openPacketLayer(
     const hasFormer = await mayHaveFormer(loaded.map('fl_packet'), parts);
     const keptPorts = arrayTable(loaded.map('fl_kept_port'));
     const followed = followSettings(loaded.map('fl_packet'), keptPorts, {
-      ...{ resetsTcp, answersPing, timeouts, hasFormer },
+      ...{ resetsTcp, answersPing, timeouts, features, hasFormer },
     });
     const followAddresses = answersPing ? followPing(loaded.map('fl_ping'), log) : undefined;
     const conns = (): ConnTables => connTables(loaded.map);
@@ -194,6 +198,7 @@ export async function openPacketLayer(
       hadDirectReturn: directPort.wasOpen,
       noDirectReturn: cookies.lack,
       cookies: () => cookies.view(),
+      features,
       nameSockets: namedSockets(loaded.map('fl_refused_sock'), runtime),
       follow(plan, changed) {
         followed.node(plan.node);

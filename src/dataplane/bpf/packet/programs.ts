@@ -7,6 +7,7 @@ import type { BpfMap, BpfProgram } from '../../../sys/native.ts';
 import type { Network } from '../../../sys/netlink/network.ts';
 import { devicePins } from '../devices/device-pins.ts';
 import { type DevicePolicy, decideDevices } from '../devices/policy.ts';
+import { ALL_FEATURES, featureRodata } from '../features.ts';
 import { attachLayer } from '../loader/attach.ts';
 import {
   DEVICE_PROGRAMS,
@@ -18,6 +19,7 @@ import {
 import { pinFolder } from '../loader/pins.ts';
 import { closeAll } from '../loader/undo.ts';
 import { encodeU32 } from '../maps/layout.ts';
+import type { Features } from '../maps/packet-layout.ts';
 
 /** The layer as data: its programs are attached as devices come. Those of the two directions are verified at the same time. */
 export const packetPrograms = (
@@ -38,11 +40,12 @@ export const packetPrograms = (
 });
 
 /** A kernel that lets no program read its memory refuses the first ones. */
-export const packetSettings = ({
-  ipSummedAt,
-}: Pick<KernelStructs, 'ipSummedAt'>): readonly Rodata[] => [
-  { ip_summed_at: encodeU32(ipSummedAt) },
-  {},
+export const packetSettings = (
+  { ipSummedAt }: Pick<KernelStructs, 'ipSummedAt'>,
+  features: Features = ALL_FEATURES,
+): readonly Rodata[] => [
+  { ip_summed_at: encodeU32(ipSummedAt), ...featureRodata(features) },
+  featureRodata(features),
 ];
 
 /** For the devices that there are, and for those that an earlier agent has served. */

@@ -9,6 +9,7 @@ import { SYSTEM_CLOCK } from '../../../sys/clock.ts';
 import { localPortRange, reservedPorts } from '../../../sys/local-ports.ts';
 import type { BpfMap } from '../../../sys/native.ts';
 import { encodeU32 } from '../maps/layout.ts';
+import type { Features } from '../maps/packet-layout.ts';
 import {
   decodeKeptSettings,
   encodePacketSettings,
@@ -24,7 +25,7 @@ export const DEFAULT_SETTINGS: Omit<
   PacketSettings,
   | keyof KeptSettings
   | ('nodeAddress' | 'resetGone' | 'answerPing' | 'timeoutSeconds')
-  | ('snatPorts' | 'localPorts')
+  | ('snatPorts' | 'localPorts' | 'features')
 > = {
   answersPerSecond: 1000,
 };
@@ -51,11 +52,13 @@ export function followSettings(
     resetsTcp: resetGone,
     answersPing: answerPing,
     timeouts: timeoutSeconds,
+    features,
     hasFormer,
   }: {
     readonly resetsTcp: boolean;
     readonly answersPing: boolean;
     readonly timeouts: PacketSettings['timeoutSeconds'];
+    readonly features: Features;
     /** Another proxy may have begun connections, if this agent is the first. */
     readonly hasFormer: boolean;
   },
@@ -82,7 +85,7 @@ export function followSettings(
     const text = JSON.stringify([following, reserved]);
     if (text === last) return;
     writeKeptPorts(keptPorts, reserved);
-    const chosen = { timeoutSeconds, resetGone, answerPing };
+    const chosen = { timeoutSeconds, resetGone, answerPing, features };
     const settings = { ...DEFAULT_SETTINGS, ...kept, ...following, ...chosen };
     map.put(encodeU32(0), encodePacketSettings(settings));
     last = text;

@@ -62,10 +62,9 @@ export function startSweeping(parts: SweepingParts): Sweeping {
   let running: Sweeping | undefined;
   let isClosed = false;
   const begin = (): void => {
-    void loadSweeping(parts).then(
+    void loadSweeping(parts, () => isClosed).then(
       (loaded) => {
-        if (isClosed) loaded.close();
-        else running = loaded;
+        running = loaded;
       },
       (error) => {
         if (isClosed) return;
@@ -87,10 +86,19 @@ export function startSweeping(parts: SweepingParts): Sweeping {
   };
 }
 
-/** Throws FairleadError. */
-async function loadSweeping(parts: SweepingParts): Promise<Sweeping> {
+/**
+ * @param isClosed the maps are closed by now. @returns undefined: they were when it was loaded. Throws FairleadError.
+ */
+async function loadSweeping(
+  parts: SweepingParts,
+  isClosed: () => boolean,
+): Promise<Sweeping | undefined> {
   const { object, bpfRoot, sizes } = parts;
   const { sweep, close: unload } = await loadSweep({ object, bpfRoot, sizes });
+  if (isClosed()) {
+    unload();
+    return undefined;
+  }
   const marks = createMarkSweep({ marks: parts.tables.marks, waitGracePeriod });
   const { fill, close } = sweepWith(sweep, parts, recountOf(parts), marks);
   return {

@@ -7,6 +7,7 @@ import { readNetwork } from '../../../sys/netlink/follow.ts';
 import type { Link } from '../../../sys/netlink/records.ts';
 import { addVeth } from '../../../sys/netlink/veth.ts';
 import { CouldNotTell, type ProbeSandbox } from '../../../sys/probe-sandbox.ts';
+import { ALL_FEATURES } from '../features.ts';
 import { pinFolder } from '../loader/pins.ts';
 import { createKernelXdp } from '../xdp/kernel-xdp.ts';
 import { loadXdp } from '../xdp/programs.ts';
@@ -23,7 +24,7 @@ export async function forwardByXdp(sandbox: ProbeSandbox): Promise<string> {
   const devices = vethPair();
   const loaded = await loadXdp({
     objects: { forward: () => readObject('xdp.bpf.o'), watch: () => readObject('xdp_watch.bpf.o') },
-    ...{ bpfRoot, sizes: SMALL, maps: new Map() },
+    ...{ bpfRoot, sizes: SMALL, features: ALL_FEATURES, maps: new Map() },
   });
   const { verifiedInsns } = loaded.program('fl_xdp').info;
   const kernel = createKernelXdp({

@@ -9,6 +9,7 @@ import type { NetworkFollower } from '../../../sys/netlink/follow.ts';
 import { detachPinned, xdpPins } from '../devices/device-pins.ts';
 import type { DeviceFollower, DeviceXdp } from '../devices/follower.ts';
 import { pinFolder } from '../loader/pins.ts';
+import type { Features } from '../maps/packet-layout.ts';
 import { candidatesOf } from './candidates.ts';
 import { createXdpFollower, type XdpCandidate, type XdpFollower } from './follower.ts';
 import { type ClosableKernelXdp, createKernelXdp } from './kernel-xdp.ts';
@@ -25,6 +26,7 @@ export interface OpenXdpParts {
   readonly xdpObjects: XdpObjects;
   readonly bpfRoot: string;
   readonly sizes: Readonly<Record<string, number>>;
+  readonly features: Features;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
 
@@ -35,14 +37,15 @@ export type AdoptXdp = () => OpenXdp | undefined;
 export async function prepareXdp(
   entries: readonly string[],
   { maps }: { readonly maps: ReadonlyMap<string, BpfMap> },
-  { xdpObjects, bpfRoot, sizes, log }: OpenXdpParts,
+  { xdpObjects, bpfRoot, sizes, features, log }: OpenXdpParts,
 ): Promise<AdoptXdp> {
   const { links: folder } = pinFolder(bpfRoot);
   if (entries.every((entry) => entry.endsWith('off'))) {
     for (const { path } of xdpPins(folder)) detachPinned(path, () => undefined);
     return () => undefined;
   }
-  const load = (): Promise<LoadedXdp> => loadXdp({ objects: xdpObjects, bpfRoot, sizes, maps });
+  const load = (): Promise<LoadedXdp> =>
+    loadXdp({ objects: xdpObjects, bpfRoot, sizes, features, maps });
   const loaded = xdpPins(folder).length > 0 ? await orWarn(load, log) : undefined;
   return () => withKernel(createKernelXdp({ folder, loaded, load }), entries, log);
 }

@@ -5,9 +5,11 @@ import { statSync } from 'node:fs';
 import { FairleadError } from '../../../errors.ts';
 import { deviceOffsets } from '../../../sys/btf/xdp.ts';
 import type { BpfLink, BpfMap, BpfProgram } from '../../../sys/native.ts';
+import { featureRodata } from '../features.ts';
 import { type Attached, attachLayer, mapNamed } from '../loader/attach.ts';
 import { type Rodata, XDP_PROGRAM } from '../loader/layer.ts';
 import { encodeU32 } from '../maps/layout.ts';
+import type { Features } from '../maps/packet-layout.ts';
 
 export interface XdpObjects {
   /** xdp.bpf.o and xdp_watch.bpf.o. */
@@ -19,6 +21,7 @@ export interface XdpProgramsParts {
   readonly objects: XdpObjects;
   readonly bpfRoot: string;
   readonly sizes: Readonly<Record<string, number>>;
+  readonly features: Features;
   /** Of the packet layer. */
   readonly maps: ReadonlyMap<string, BpfMap>;
 }
@@ -72,12 +75,22 @@ export async function loadXdp(parts: XdpProgramsParts): Promise<LoadedXdp> {
   }
 }
 
-const loadForward = ({ objects, bpfRoot, sizes, maps }: XdpProgramsParts): Promise<Attached> =>
+const loadForward = ({
+  objects,
+  bpfRoot,
+  sizes,
+  features,
+  maps,
+}: XdpProgramsParts): Promise<Attached> =>
   attachLayer({
     layer: {
       name: 'XDP layer',
       objects: [
-        { bytes: objects.forward(), rodata: [{}], programFlags: { [XDP_PROGRAM]: HAS_FRAGS } },
+        {
+          bytes: objects.forward(),
+          rodata: [featureRodata(features)],
+          programFlags: { [XDP_PROGRAM]: HAS_FRAGS },
+        },
       ],
       hooks: [],
       keeps: [XDP_PROGRAM],

@@ -102,3 +102,25 @@ test('a sweep that is not loaded says so, and is loaded later', async () => {
     sweeping.close();
   }
 });
+
+test('closed before the kernel has loaded it: nothing runs, and nothing is thrown', async () => {
+  const { map, parts } = await prepare('closed');
+  const [marks, counts, flows] = [map('fl_mark'), map('fl_conn_count'), map('fl_be_flows')];
+  const bucketsMap = map('fl_client4');
+  const { clock, next } = steppedClock();
+  const tables = {
+    ...{ marks: arrayTable(marks), counts: arrayTable(counts) },
+    buckets: () => bucketsMap.info.maxEntries,
+    shared: { backendFlows: arrayTable(flows) },
+  };
+  const log = { info: expect.unreachable, warn: expect.unreachable };
+  const sweeping = startSweeping({ ...parts, tables, clock, log });
+  sweeping.close();
+  for (const one of [marks, counts, flows, bucketsMap]) one.close();
+  // The kernel verifies in turn: this one is loaded later.
+  const { close: unload } = await loadSweep(parts);
+  unload();
+  await new Promise(setImmediate);
+  expect(sweeping.fill()).toEqual([]);
+  expect(next()).toBeUndefined();
+});

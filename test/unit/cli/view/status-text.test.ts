@@ -81,6 +81,12 @@ test('a degraded agent shows the reasons first, then each item', () => {
   ]);
 });
 
+test('what packet programs are loaded with has a line', () => {
+  expect(statusText(reportOf({ packetFeatures: ['IPv4', 'IPv6'] }), false)).toContain(
+    'Packets:    IPv4, IPv6\n',
+  );
+});
+
 test('what processes of the node get is named, three of them', () => {
   const nodeProcesses = [1, 2, 3, 4].map((number) => ({
     ...{ service: `default/dns-${number}`, frontend: `10.96.0.${number}:53/UDP` },

@@ -2,7 +2,9 @@
 // A dataplane that is opened over larger tables while the agent runs, over dataplanes that exist in tests alone.
 import { describe, expect, test } from 'vitest';
 import { FIRST_CONNECTIONS } from '../../../../src/dataplane/bpf/conn/growth.ts';
+import { NO_FEATURES } from '../../../../src/dataplane/bpf/features.ts';
 import { type Connections, openGrowing } from '../../../../src/dataplane/bpf/growing.ts';
+import type { Features } from '../../../../src/dataplane/bpf/maps/packet-layout.ts';
 import type { Look } from '../../../../src/dataplane/bpf/packet/sweeping.ts';
 import { BPF } from '../../../../src/dataplane/capabilities.ts';
 import type { Dataplane } from '../../../../src/dataplane/dataplane.ts';
@@ -16,6 +18,7 @@ const PLAN = planOf(servicePort('web', [clusterIp('10.96.0.10')], [backend('10.0
 
 interface Opened {
   readonly made: Connections;
+  readonly features: Features;
   readonly look: Look;
   readonly dataplane: FakeDataplane;
   readonly told: string[];
@@ -34,7 +37,7 @@ async function start() {
   let wait: Promise<void> = Promise.resolve();
   const note = (_fields: unknown, text?: string): void => void log.push(text ?? '');
   const dataplane = await openGrowing({
-    async open(made, look) {
+    async open(made, features, look) {
       await wait;
       const error = errors.shift();
       if (error !== undefined) throw error;
@@ -46,10 +49,11 @@ async function start() {
         packetsAreServed: (by: string) => told.push(`served by ${by}`),
         servePackets: (isServed: boolean) => told.push(`serve ${isServed}`),
       });
-      opened.push({ made, look, dataplane: fake, told });
+      opened.push({ made, features, look, dataplane: fake, told });
       return fake;
     },
     left: () => next.left,
+    firstFeatures: NO_FEATURES,
     ...{ limit: LIMIT, clock, log: { info: note, warn: note, error: note } },
   });
   return {
@@ -235,5 +239,69 @@ describe('failures', () => {
     release();
     await expect(waiting).rejects.toThrow('closed');
     expect(opened.map(({ dataplane: one }) => one.isClosed)).toEqual([true, true]);
+  });
+});
+
+describe('programs with more features', () => {
+  const IPV6 = planOf(
+    servicePort('web', [clusterIp('fd00::10')], [backend('fd01::1')], { family: 'IPv6' }),
+  );
+  const DIRECT = { ...PLAN, wantsDirectReturn: true } as const;
+
+  test('are there before the first plan that needs them is programmed', async () => {
+    const { dataplane, opened, log } = await start();
+    await dataplane.sync(PLAN, 'all', []);
+    await dataplane.sync(PLAN, 'all', []);
+    expect(opened.map(({ features }) => features)).toEqual([{ ipv6: false, directReturn: false }]);
+    await dataplane.sync(IPV6, ['default/web'], []);
+    expect(opened.map(({ features }) => features.ipv6)).toEqual([false, true]);
+    const [first, second] = opened;
+    expect(first!.dataplane.isClosed).toBe(true);
+    expect(first!.dataplane.lines().join(), 'its programs have no IPv6').not.toContain('fd00::10');
+    expect(second!.dataplane.lines().join()).toContain('fd00::10');
+    expect(log).toEqual(['packet programs loaded anew']);
+  });
+
+  test('stay when no Service needs them, and when the table grows', async () => {
+    const { dataplane, opened, last } = await start();
+    await dataplane.sync(IPV6, 'all', []);
+    await dataplane.sync(PLAN, 'all', []);
+    look(last(), 40_000);
+    await idle(dataplane);
+    expect(opened.map(({ features }) => features.ipv6)).toEqual([false, true, true]);
+  });
+
+  test('with direct return only where the kernel has it', async () => {
+    const { dataplane, opened, last } = await start();
+    Object.assign(last().dataplane, { capabilities: { ...BPF, directReturn: false } });
+    await dataplane.sync(DIRECT, 'all', []);
+    expect(opened.length).toBe(1);
+    Object.assign(last().dataplane, { capabilities: { ...BPF, directReturn: true } });
+    await dataplane.audit(DIRECT, []);
+    expect(last().features).toEqual({ ipv6: true, directReturn: true });
+  });
+
+  test('not where the kernel has refused the packet layer', async () => {
+    const { dataplane, opened, last } = await start();
+    const refused = [{ layer: 'packet layer', reason: 'too old' }];
+    Object.assign(last().dataplane.installation, { refused });
+    await dataplane.sync(IPV6, 'all', []);
+    expect(opened.length).toBe(1);
+  });
+
+  test('refused: all others are served as before, and it is retried later', async () => {
+    const { dataplane, opened, log, clock, errors } = await start();
+    await dataplane.sync(PLAN, 'all', []);
+    errors.push(new Error('no memory'));
+    await dataplane.sync(IPV6, 'all', []);
+    expect(opened.map(({ features }) => features.ipv6)).toEqual([false, false]);
+    expect(log).toEqual([
+      'packet programs cannot be loaded with what Services need: those Services get no packets',
+    ]);
+    await dataplane.sync(IPV6, 'all', []);
+    expect(opened.length).toBe(2);
+    clock.advance(AGAIN_MS);
+    await dataplane.audit(IPV6, []);
+    expect(opened.map(({ features }) => features.ipv6)).toEqual([false, false, true]);
   });
 });

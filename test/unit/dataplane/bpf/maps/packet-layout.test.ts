@@ -57,7 +57,10 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
   test('flags are the bits that the codecs use', () => {
     const flags = ['is_pod', 'leads_to_pod', 'xdp_target', 'drops_others', 'is_uplink'];
     expect(bits('device_flags')).toEqual([...flags, 'is_tunnel']);
-    expect(bits('packet_flags')).toEqual(['reset_gone', 'answer_ping', 'leave_new']);
+    expect(bits('packet_flags')).toEqual([
+      ...['reset_gone', 'answer_ping', 'leave_new'],
+      ...['has_features', 'with_ipv6', 'with_direct_return'],
+    ]);
   });
 });
 
@@ -74,13 +77,14 @@ describe('bytes by hand', () => {
       localPorts: { first: 32_768, last: 60_999 },
       nodeAddress: { IPv4: '192.0.2.11', IPv6: '2001:db8::11' },
       ...{ resetGone: false, resetUnknownFrom: 9, answerPing: true, leaveNew: false },
+      features: { ipv6: true, directReturn: false },
     });
     expect(hex(settings)).toBe(
       'efcdab8967452301010000000200000003000000040000000500000006000000' +
         '07000000' +
         '48eeffff' +
         'c000020b20010db8000000000000000000000011' +
-        '0200' +
+        '1a00' +
         '008047ee' +
         '0000' +
         '09000000',
@@ -91,6 +95,8 @@ describe('bytes by hand', () => {
       leaveNew: false,
     });
     expect(layout.decodeKeptSettings(new Uint8Array(72))).toBeUndefined();
+    expect(layout.decodeFeatures(settings)).toEqual({ ipv6: true, directReturn: false });
+    expect(layout.decodeFeatures(new Uint8Array(72)), 'of an earlier version').toBeUndefined();
     const device = {
       ...{ ifindex: 7, snat: { IPv6: '2001:db8::11' }, isPod: true, leadsToPod: true },
       ...{ isXdpTarget: true, dropsOthers: true, isUplink: true, isTunnel: true },

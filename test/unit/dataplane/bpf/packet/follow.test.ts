@@ -2,6 +2,7 @@
 // What the packet layer is told of a plan: the Services that have changed, or all of them after an error.
 import { beforeEach, expect, test } from 'vitest';
 import type { BpfParts } from '../../../../../src/dataplane/bpf/dataplane.ts';
+import { NO_FEATURES } from '../../../../../src/dataplane/bpf/features.ts';
 import type { Dataplane } from '../../../../../src/dataplane/dataplane.ts';
 import type { ServiceKey } from '../../../../../src/plan/types.ts';
 import { memoryDataplane, memoryTables } from '../../../../support/dataplane/memory-dataplane.ts';
@@ -24,6 +25,7 @@ const packets: NonNullable<BpfParts['packets']> = {
   ...{ fill: () => [], totals: () => undefined, latestTotals: async () => undefined },
   hadDirectReturn: false,
   cookies: () => ({ sent: 'none', taken: ['none'] }),
+  features: NO_FEATURES,
 };
 
 let told: (string | readonly ServiceKey[])[];

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The settings of the packet programs follow the node's addresses; the key of their hashes stays for ever.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { ALL_FEATURES, NO_FEATURES } from '../../../../../src/dataplane/bpf/features.ts';
 import { memoryArray } from '../../../../../src/dataplane/bpf/maps/memory.ts';
 import {
+  decodeFeatures,
   decodeKeptSettings,
   withoutResets,
 } from '../../../../../src/dataplane/bpf/maps/packet-layout.ts';
@@ -16,7 +18,10 @@ import type { Plan } from '../../../../../src/plan/types.ts';
 import type { BpfMap } from '../../../../../src/sys/native.ts';
 
 const timeouts = flowTimeouts(DEFAULT_TIMES);
-const KEPT = { resetsTcp: false, answersPing: false, timeouts, hasFormer: true } as const;
+const KEPT = {
+  ...{ resetsTcp: false, answersPing: false, timeouts, hasFormer: true },
+  features: NO_FEATURES,
+} as const;
 const FLAGS_AT = 60;
 const LOCAL_PORTS_AT = 62;
 const TIMEOUTS_AT = 8;
@@ -48,6 +53,14 @@ test('the first agent makes a secret, a later one keeps it', () => {
   expect(first?.secret).not.toBe(0n);
   followSettings(map, keptPorts, KEPT).node(node('192.0.2.2'));
   expect(decodeKeptSettings(stored)).toEqual(first);
+});
+
+test('what the programs are loaded with is noted for the next agent, with the first plan', () => {
+  expect(decodeFeatures(stored)).toBeUndefined();
+  followSettings(map, keptPorts, KEPT).node(node('192.0.2.1'));
+  expect(decodeFeatures(stored)).toEqual(NO_FEATURES);
+  followSettings(map, keptPorts, { ...KEPT, features: ALL_FEATURES }).node(node('192.0.2.1'));
+  expect(decodeFeatures(stored)).toEqual(ALL_FEATURES);
 });
 
 test.each([
