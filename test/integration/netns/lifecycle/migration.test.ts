@@ -65,7 +65,8 @@ const nodePort = (port: number, protocol: 'TCP' | 'UDP' = 'TCP') =>
  * While flows are carried over, and for 2 s after an agent is killed in it, first packets are dropped: clients send them again after
  * 1, 3, 7, 15 and 31 s. Nothing is lost, but where ten others want the same core, that time has been seen to take 22 s.
  */
-const LOAD = { concurrency: 2, timeoutMs: 60_000 } as const;
+/** So few connections that their table does not grow, although nothing ends them while no agent runs. */
+const LOAD = { concurrency: 2, pauseMs: 20, timeoutMs: 60_000 } as const;
 
 async function favourites(): Promise<readonly string[]> {
   const found: string[] = [];
