@@ -3,7 +3,9 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
-/* The loader writes it, as that of the packet programs. */
+#include "packet/features.h"
+
+/* The loader writes it and those of features.h, as in the packet programs. */
 const volatile __u32 ip_summed_at = 0;
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -11,5 +13,5 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 SEC("tc") int fl_ingress(struct __sk_buff *skb)
 {
 	(void)skb;
-	return *(volatile int *)64 + (int)ip_summed_at;
+	return *(volatile int *)64 + (int)ip_summed_at + with_ipv6 + with_direct_return;
 }
