@@ -198,7 +198,8 @@ export const FEATURES = {
   'in-kernel sweep': {
     group: 'packets',
     neededFor: 'ending expired connections',
-    consequence: 'no connection of packets expires: the table of connections becomes full',
+    consequence:
+      'connections of packets that are over stay until others need their slots, and the table of connections does not grow',
     remedy: `${NEWER('5.12')}; else report it with the reason`,
   },
   XDP: {

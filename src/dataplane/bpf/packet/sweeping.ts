@@ -54,8 +54,8 @@ const PROGRAM = 'fl_sweep';
 const AGAIN_MS = 600_000;
 
 /**
- * After the packet layer, with which it shares maps. A start does not wait for the kernel to verify the program. Without it nothing
- * expires: the table becomes full, and says so.
+ * After the packet layer, with which it shares maps. A start does not wait for the kernel to verify the program. Without it what
+ * is over stays until others need its slot, and the table does not grow.
  */
 export function startSweeping(parts: SweepingParts): Sweeping {
   const { clock, log } = parts;
