@@ -60,6 +60,7 @@ class GrowingDataplane implements Dataplane {
   #isClosed = false;
   #tellLoss: () => void = () => undefined;
   #cancelPause: () => void = () => undefined;
+  #cancelRetry: () => void = () => undefined;
 
   constructor(parts: GrowingParts) {
     this.#parts = parts;
@@ -154,6 +155,7 @@ class GrowingDataplane implements Dataplane {
   close(): void {
     this.#isClosed = true;
     this.#cancelPause();
+    this.#cancelRetry();
     this.#inner?.close();
   }
 
@@ -201,6 +203,9 @@ class GrowingDataplane implements Dataplane {
       if (this.#isClosed) throw error;
       this.#features = before;
       this.#refusedUntilMs = beganMs + AGAIN_MS;
+      // Perhaps nothing changes until then, and audits are seldom.
+      this.#cancelRetry();
+      this.#cancelRetry = clock.after(AGAIN_MS, () => this.#tellLoss());
       log.warn({ features, reason: reasonOf(error) }, REFUSED);
       if (this.#inner === undefined) await this.open();
     }
@@ -293,6 +298,6 @@ class GrowingDataplane implements Dataplane {
 }
 
 const REFUSED =
-  'packet programs cannot be loaded with what Services need: those Services get no packets';
+  'packet programs cannot be loaded with what Services need: without IPv6 its packets are not served, and direct return is masqueraded; fairlead tries again in ten minutes';
 
 const closed = (): Error => new Error('the dataplane is closed');

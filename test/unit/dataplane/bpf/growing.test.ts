@@ -296,11 +296,14 @@ describe('programs with more features', () => {
     await dataplane.sync(IPV6, 'all', []);
     expect(opened.map(({ features }) => features.ipv6)).toEqual([false, false]);
     expect(log).toEqual([
-      'packet programs cannot be loaded with what Services need: those Services get no packets',
+      'packet programs cannot be loaded with what Services need: without IPv6 its packets are not served, and direct return is masqueraded; fairlead tries again in ten minutes',
     ]);
     await dataplane.sync(IPV6, 'all', []);
     expect(opened.length).toBe(2);
+    let audits = 0;
+    dataplane.onLoss?.(() => audits++);
     clock.advance(AGAIN_MS);
+    expect(audits, 'without a change').toBe(1);
     await dataplane.audit(IPV6, []);
     expect(opened.map(({ features }) => features.ipv6)).toEqual([false, false, true]);
   });
