@@ -8,6 +8,12 @@ import type { Features } from './maps/packet-layout.ts';
 export const NO_FEATURES: Features = { ipv6: false, directReturn: false };
 export const ALL_FEATURES: Features = { ipv6: true, directReturn: true };
 
+/** Before Linux 6.8 the kernel verifies and compiles also what nothing reaches: to leave it out would only load programs twice. */
+export function canLeaveOut(kernelRelease: string): boolean {
+  const [major = 0, minor = 0] = kernelRelease.split('.').map((part) => Number.parseInt(part, 10));
+  return major > 6 || (major === 6 && minor >= 8);
+}
+
 type Asking = Pick<Plan, 'services' | 'wantsDirectReturn'> & {
   readonly node: Pick<Plan['node'], 'isPeer'>;
 };

@@ -2,6 +2,7 @@
 // The BPF dataplane of an agent: its table of connections and its programs begin as an earlier agent has left them, and
 // grow.
 import { existsSync, readFileSync } from 'node:fs';
+import { release } from 'node:os';
 import { join } from 'node:path';
 import type { Family } from '../../model/types.ts';
 import { SYSTEM_CLOCK } from '../../sys/clock.ts';
@@ -11,7 +12,7 @@ import { FIRST_CONNECTIONS, firstConnections, MOST_CONNECTIONS } from './conn/gr
 import { capacityOf } from './conn/sizes.ts';
 import { digitOf } from './conn/table.ts';
 import { devicePins } from './devices/device-pins.ts';
-import { ALL_FEATURES, NO_FEATURES } from './features.ts';
+import { ALL_FEATURES, canLeaveOut, NO_FEATURES } from './features.ts';
 import { openGrowing } from './growing.ts';
 import { oldGenerations } from './loader/migration/generations.ts';
 import { pinFolder } from './loader/pins.ts';
@@ -69,10 +70,11 @@ const capacityOfPin = (pin: string): number =>
   readPin(pin, ({ info }) => capacityOf(info.maxEntries));
 
 /**
- * Those of the programs that an earlier agent has left attached; all if it has not noted them. A node that forwards IPv6 is
- * taken to have Services of IPv6, so that nothing is loaded twice at its first start.
+ * Those of the programs that an earlier agent has left attached; all if it has not noted them, or if the kernel gains nothing by
+ * less. A node that forwards IPv6 is taken to have Services of IPv6, so that nothing is loaded twice at its first start.
  */
 function firstFeatures(bpfRoot: string): Features {
+  if (!canLeaveOut(release())) return ALL_FEATURES;
   if (devicePins(pinFolder(bpfRoot).links).length === 0)
     return { ...NO_FEATURES, ipv6: forwardsIpv6() };
   const noted = readPinned(bpfRoot, 'fl_packet', (map) => {

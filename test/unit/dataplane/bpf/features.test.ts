@@ -3,6 +3,7 @@
 import { expect, test } from 'vitest';
 import {
   ALL_FEATURES,
+  canLeaveOut,
   featureNames,
   featuresFor,
   NO_FEATURES,
@@ -42,4 +43,15 @@ test('what was loaded stays, and is the same object if nothing is new', () => {
 test('names, as the status has them', () => {
   expect(featureNames(NO_FEATURES)).toEqual(['IPv4']);
   expect(featureNames(ALL_FEATURES)).toEqual(['IPv4', 'IPv6', 'direct return']);
+});
+
+test.each([
+  ['5.12.0', false],
+  ['6.1.0-37-amd64', false],
+  ['6.7.12', false],
+  ['6.8.0', true],
+  ['6.12.43+deb13-amd64', true],
+  ['7.0.0-rc1', true],
+])('on Linux %s something is left out: %s', (release, isLeftOut) => {
+  expect(canLeaveOut(release)).toBe(isLeftOut);
 });
