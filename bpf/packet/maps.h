@@ -6,6 +6,7 @@
 #ifndef FAIRLEAD_PACKET_MAPS_H
 #define FAIRLEAD_PACKET_MAPS_H
 
+#include "common/maps.h"
 #include "packet/geneve/secret.h"
 #include "packet/types.h"
 

@@ -44,13 +44,19 @@ static __always_inline struct bucket_load load_of(__u32 bucket, enum family fami
 
 enum giving { HALF_OPEN_GIVE, ENDED_GIVE };
 
+/* One RST closed it, which may be forged: the next packet opens it again, until the sweep comes. */
+static __always_inline bool may_resume(struct conn_life life)
+{
+	return life.state == CONN_CLOSED_BY_CLIENT || life.state == CONN_CLOSED_BY_BACKEND;
+}
+
 /* Before the first sync there are no timeouts, and no connection is over. */
 __noinline int fl_has_ended(__u64 life, __u32 silent_ticks)
 {
 	const struct packet_settings *s = packet_settings();
 	union conn_word word = {.word = life};
 
-	return s && s->timeout_seconds.tcp_established &&
+	return s && s->timeout_seconds.tcp_established && !may_resume(word.life) &&
 	       liveness_of(word.life, silent_ticks, &s->timeout_seconds) >= CONN_ENDED;
 }
 

@@ -14,7 +14,7 @@ const CROWDED = 1 / 2;
 /** Half-open ones alone have at most 0.66: three of seven slots. */
 const CROWDED_IN_ALL = 3 / 4;
 /** Of what it is made for, half-open: with more, a bucket is found whose three slots of the share are taken. */
-const CROWDED_HALF_OPEN = 1 / 8;
+const CROWDED_HALF_OPEN = 1 / 4;
 /** A flood of half-open connections makes it grow to this part of the limit. */
 const HALF_OPEN_PART = 1 / 4;
 

@@ -167,7 +167,8 @@ export async function openPacketLayer(
     if (xdp !== undefined) opened.push(xdp);
     markOlderConns(loaded.map('fl_mark'), () => hasConns(conns()));
     opened.push(cookies);
-    const isAble = parts.hasDirectReturn && cookies.lack === undefined;
+    const isAble =
+      parts.hasDirectReturn && parts.features.directReturn && cookies.lack === undefined;
     const directPort = createDirectPort(runtime, parts.network, isAble);
     opened.push(directPort);
     const totals = createTotalsReader({ conns, traffic, frontend }, log, { last: parts.totals });

@@ -64,7 +64,8 @@ export function startSweeping(parts: SweepingParts): Sweeping {
   const begin = (): void => {
     void loadSweeping(parts, () => isClosed).then(
       (loaded) => {
-        running = loaded;
+        if (isClosed) loaded?.close();
+        else running = loaded;
       },
       (error) => {
         if (isClosed) return;

@@ -86,6 +86,21 @@ describe.each(FAMILIES)('%s', (family) => {
     expect(auditAndEmpty(table)).toEqual([]);
   });
 
+  test('half-open ones take three slots of each bucket that is full of those that are over', () => {
+    table = new ConnTable(family, SMALL_BUCKETS);
+    table.setTimeouts({ tcpEstablished: SILENT_SECONDS });
+    const old = numbered(20 * SMALL_BUCKETS * SLOTS).filter((one) => begun(one) === 'made');
+    table.now += TICKS_PER_SECOND * (SILENT_SECONDS + 1);
+    const flood = numbered(10 * SMALL_BUCKETS, 100_000);
+    expect(flood.filter((one) => table.begin({ ...one, state: 'established' }) !== 'made')).toEqual(
+      [],
+    );
+    const half = slotsOf(table.object, family).filter(({ word }) => word & HALF);
+    expect(half).toHaveLength(MOST_HALF * SMALL_BUCKETS);
+    expect(old.filter((one) => table.find(one))).toHaveLength((SLOTS - MOST_HALF) * SMALL_BUCKETS);
+    expect(auditAndEmpty(table)).toEqual([]);
+  });
+
   test('under a flood connections go on to be made until 70 % are confirmed', () => {
     table = new ConnTable(family, FLOODED_BUCKETS);
     const all = numbered(Math.floor(CROWDED * FLOODED_BUCKETS * SLOTS));

@@ -13,8 +13,8 @@ const occupied = (confirmed: number, halfOpen: number) => ({
 
 test.each([
   ['few connections', 100, 100, MADE, LIMIT, MADE],
-  ['almost an eighth half-open', 100, 8_191, MADE, LIMIT, MADE],
-  ['an eighth half-open', 100, 8_192, MADE, LIMIT, 262_144],
+  ['almost a quarter half-open', 100, 16_383, MADE, LIMIT, MADE],
+  ['a quarter half-open', 100, 16_384, MADE, LIMIT, 262_144],
   ['almost half', 32_767, 0, MADE, LIMIT, MADE],
   ['half', 32_768, 0, MADE, LIMIT, 262_144],
   ['half of what it has grown to', 131_072, 0, 262_144, LIMIT, LIMIT],
