@@ -11,7 +11,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-enum what { FIND, FIND_REPLY, BEGIN, CONFIRM, RELEASE, CLAIM };
+enum what { FIND, FIND_REPLY, BEGIN, CONFIRM, RELEASE, CLAIM, END };
 
 struct operation {
 	struct tuple tuple;
@@ -85,6 +85,12 @@ static __always_inline __u32 release(struct operation *o, enum family family)
 	return 0;
 }
 
+/* The operation's record and slot are of a look-up before. */
+static __always_inline __u32 end(struct operation *o, enum family family)
+{
+	return end_record(&o->record, &o->slot, &o->env, family) ? 0 : NOT_FOUND;
+}
+
 static __always_inline __u32 operate(struct operation *o, enum family family)
 {
 	switch (o->what) {
@@ -103,6 +109,8 @@ static __always_inline __u32 operate(struct operation *o, enum family family)
 		return release(o, family);
 	case CLAIM:
 		return claim(o, family);
+	case END:
+		return end(o, family);
 	default:
 		return NOT_FOUND;
 	}

@@ -74,4 +74,38 @@ static __always_inline void release_slot(struct conn_slot *slot, const struct co
 	set_word(slot, 0, family);
 }
 
+static __always_inline bool is_of_copy(const union conn_record *copy, __u32 index,
+				       enum family family)
+{
+	const volatile union conn_record *r = conn_at(index, family);
+
+	return r && r->conn.life.proof == copy->conn.life.proof && r->conn.born == copy->conn.born;
+}
+
+/*
+ * From now on the record is this CPU's alone. False: it is another connection's by now, whose slot
+ * is not locked: its packets on other CPUs would not find it.
+ */
+static __always_inline bool lock_record(const union conn_record *copy, struct conn_slot *slot,
+					enum family family)
+{
+	read_word(slot, family);
+	if (!slot->word || !is_of_copy(copy, slot->index, family) || !lock_slot(slot, family))
+		return false;
+	if (is_of_copy(copy, slot->index, family))
+		return true;
+	unlock_slot(slot, family);
+	return false;
+}
+
+/* Of several that end one connection one does it. */
+static __always_inline bool end_record(const union conn_record *copy, struct conn_slot *slot,
+				       const struct conn_env *env, enum family family)
+{
+	if (!lock_record(copy, slot, family))
+		return false;
+	release_slot(slot, env, family);
+	return true;
+}
+
 #endif

@@ -91,31 +91,7 @@ static __always_inline bool may_be_of_older(const struct packet *p)
 /* --- to end it ---------------------------------------------------------------------------------
  */
 
-/* The word of a slot as it is now; 0: there is no such slot. */
-static __always_inline void read_word(struct conn_slot *slot, enum family family)
-{
-	const volatile __u32 *word = client_word(slot->index, family);
-
-	slot->word = word ? *word : 0;
-}
-
-/* From now on the record is this CPU's alone. False: it is another connection's by now. */
-static __always_inline bool lock_record(const union conn_record *copy, struct conn_slot *slot,
-					enum family family)
-{
-	const volatile union conn_record *r;
-
-	read_word(slot, family);
-	if (!slot->word || !lock_slot(slot, family))
-		return false;
-	r = conn_at(slot->index, family);
-	if (r && r->conn.life.proof == copy->conn.life.proof && r->conn.born == copy->conn.born)
-		return true;
-	unlock_slot(slot, family);
-	return false;
-}
-
-/* The same of p->conn. Global, see backend.h, as the next ones. */
+/* p->conn. Global, see backend.h, as the next ones. */
 __noinline int fl_lock_conn4(void)
 {
 	struct packet *p = this_packet();
@@ -128,16 +104,6 @@ __noinline int fl_lock_conn6(void)
 	struct packet *p = this_packet();
 
 	return p && lock_record(&p->conn, &p->slot, FAMILY_IPV6);
-}
-
-/* Of several that end one connection one does it. */
-static __always_inline bool end_record(const union conn_record *copy, struct conn_slot *slot,
-				       const struct conn_env *env, enum family family)
-{
-	if (!lock_record(copy, slot, family))
-		return false;
-	release_slot(slot, env, family);
-	return true;
 }
 
 /* Ends p->conn. */

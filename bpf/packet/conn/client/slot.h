@@ -30,6 +30,14 @@ static __always_inline __u32 *client_word(__u32 index, enum family family)
 	return b && is_slot(&slot) ? &b->word[slot] : NULL;
 }
 
+/* The word of a slot as it is now; 0: there is no such slot. */
+static __always_inline void read_word(struct conn_slot *slot, enum family family)
+{
+	const volatile __u32 *word = client_word(slot->index, family);
+
+	slot->word = word ? *word : 0;
+}
+
 /* Whether the word was still `slot->word`; then it is `word` now. */
 static __always_inline bool swap_word(struct conn_slot *slot, __u32 word, enum family family)
 {

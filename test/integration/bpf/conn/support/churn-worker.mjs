@@ -7,12 +7,11 @@ import { createRequire } from 'node:module';
 import { basename } from 'node:path';
 import { workerData } from 'node:worker_threads';
 
-const { addon, pin, cpu, runs, seconds } = workerData;
+const { addon, pin, cpu, runs, seconds, dataIn = new Uint8Array(64) } = workerData;
 const RUNS_PER_CALL = 10;
 const thread = basename(readlinkSync('/proc/thread-self'));
 execFileSync('taskset', ['--pid', '--cpu-list', cpu, thread], { stdio: 'ignore' });
 const program = createRequire(import.meta.url)(addon).openPinnedProgram(pin);
-const dataIn = new Uint8Array(64);
 const end = performance.now() + 1000 * seconds;
 for (let run = 0; run < runs && performance.now() < end; run += RUNS_PER_CALL) {
   program.testRun({ dataIn, repeat: RUNS_PER_CALL });

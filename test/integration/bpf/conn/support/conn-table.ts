@@ -141,6 +141,19 @@ export class ConnTable {
     return this.#run(operation, WHAT.release) === 0;
   }
 
+  /** What a packet has found of a connection, to end it later. */
+  copy(connection: Connection): DataView<ArrayBuffer> {
+    const operation = this.#on(connection);
+    this.#run(operation, WHAT.find);
+    operation.setUint32(144, WHAT.end, true);
+    return operation;
+  }
+
+  /** False: it is not ended. */
+  endCopy(copy: DataView<ArrayBuffer>): boolean {
+    return this.#run(copy, WHAT.end) === 0;
+  }
+
   /** The reply tuple of a connection that has none. */
   claim(connection: Connection): Begun {
     return claimedOf(this.#run(this.#on(connection), WHAT.claim));
