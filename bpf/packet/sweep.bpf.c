@@ -84,7 +84,7 @@ static __always_inline void sweep_slot(struct packet *p, struct swept *sum, __u3
 	if (!is_whole(&p->conn, p->env.secret, family))
 		return;
 	if (liveness(p, &p->conn) == CONN_EXPIRED) {
-		sum->expired += end_record(&p->conn, &p->slot, &p->env, family);
+		sum->expired += end_unchanged(&p->conn, &p->slot, &p->env, family);
 		return;
 	}
 	meet(&p->conn.conn, family);

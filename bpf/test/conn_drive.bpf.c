@@ -11,7 +11,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-enum what { FIND, FIND_REPLY, BEGIN, CONFIRM, RELEASE, CLAIM, END };
+enum what { FIND, FIND_REPLY, BEGIN, CONFIRM, RELEASE, CLAIM, END, END_UNCHANGED };
 
 struct operation {
 	struct tuple tuple;
@@ -88,7 +88,10 @@ static __always_inline __u32 release(struct operation *o, enum family family)
 /* The operation's record and slot are of a look-up before. */
 static __always_inline __u32 end(struct operation *o, enum family family)
 {
-	return end_record(&o->record, &o->slot, &o->env, family) ? 0 : NOT_FOUND;
+	bool is_ended = o->what == END ? end_record(&o->record, &o->slot, &o->env, family)
+				       : end_unchanged(&o->record, &o->slot, &o->env, family);
+
+	return is_ended ? 0 : NOT_FOUND;
 }
 
 static __always_inline __u32 operate(struct operation *o, enum family family)
@@ -110,6 +113,7 @@ static __always_inline __u32 operate(struct operation *o, enum family family)
 	case CLAIM:
 		return claim(o, family);
 	case END:
+	case END_UNCHANGED:
 		return end(o, family);
 	default:
 		return NOT_FOUND;

@@ -108,4 +108,20 @@ static __always_inline bool end_record(const union conn_record *copy, struct con
 	return true;
 }
 
+/* The same unless a packet has renewed or changed the connection since the copy was taken. */
+static __always_inline bool end_unchanged(const union conn_record *copy, struct conn_slot *slot,
+					  const struct conn_env *env, enum family family)
+{
+	const volatile union conn_record *r = conn_at(slot->index, family);
+
+	if (!lock_record(copy, slot, family))
+		return false;
+	if (r && r->word[0] == copy->word[0] && r->conn.seen == copy->conn.seen) {
+		release_slot(slot, env, family);
+		return true;
+	}
+	unlock_slot(slot, family);
+	return false;
+}
+
 #endif

@@ -80,7 +80,7 @@ static __always_inline bool is_straight_to_backend(const struct packet *p)
 
 static __always_inline int on_request_out(hook_context *ctx, struct packet *p, enum family family)
 {
-	if (unlikely(is_straight_to_backend(p)) && end_conn(family))
+	if (unlikely(is_straight_to_backend(p)) && end_unfollowed(p, family))
 		return UNDECIDED;
 	if (!p->conn.conn.life.flags.masquerade)
 		return LEAVE;

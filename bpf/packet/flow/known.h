@@ -106,7 +106,7 @@ __noinline int fl_lock_conn6(void)
 	return p && lock_record(&p->conn, &p->slot, FAMILY_IPV6);
 }
 
-/* Ends p->conn. */
+/* Ends p->conn, whose packet has decided it. */
 __noinline int fl_end_conn4(void)
 {
 	struct packet *p = this_packet();
@@ -126,23 +126,32 @@ static __always_inline bool end_conn(enum family family)
 	return family == FAMILY_IPV4 ? fl_end_conn4() : fl_end_conn6();
 }
 
+/* Ends p->other, by what the copy says. */
 __noinline int fl_end_other4(void)
 {
 	struct packet *p = this_packet();
 
-	return p && end_record(&p->other, &p->other_slot, &p->env, FAMILY_IPV4);
+	return p && end_unchanged(&p->other, &p->other_slot, &p->env, FAMILY_IPV4);
 }
 
 __noinline int fl_end_other6(void)
 {
 	struct packet *p = this_packet();
 
-	return p && end_record(&p->other, &p->other_slot, &p->env, FAMILY_IPV6);
+	return p && end_unchanged(&p->other, &p->other_slot, &p->env, FAMILY_IPV6);
 }
 
 static __always_inline bool end_other(enum family family)
 {
 	return family == FAMILY_IPV4 ? fl_end_other4() : fl_end_other6();
+}
+
+/* Ends p->conn, which its packet has not changed. */
+static __always_inline bool end_unfollowed(struct packet *p, enum family family)
+{
+	p->other = p->conn;
+	p->other_slot = p->slot;
+	return end_other(family);
 }
 
 /* p->conn ends, and begins anew: see keep_former_port(). */

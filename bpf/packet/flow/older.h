@@ -42,10 +42,8 @@ static __always_inline int meet_older(enum family family)
 	reverse(&p->wire, &p->back);
 	if (!find_other(p, family) || !is_middle(&p->other, &p->back, family))
 		return LEAVE;
-	if (is_over(p, &p->other)) {
-		end_other(family);
+	if (is_over(p, &p->other) && end_other(family))
 		return LEAVE;
-	}
 	if (p->other.conn.life.syn == p->syn)
 		return LEAVE;
 	choose_destination(p);
@@ -83,7 +81,7 @@ static __always_inline bool leave_to_older(struct packet *p, enum family family)
 {
 	struct conn *c = &p->conn.conn;
 
-	if (!end_conn(family))
+	if (!end_unfollowed(p, family))
 		return false;
 	c->life.flags.masquerade = 0;
 	c->life.state = CONN_ESTABLISHED;

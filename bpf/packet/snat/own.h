@@ -124,10 +124,8 @@ static __always_inline enum met meet(struct __sk_buff *skb, struct packet *p, en
 	/* So does the SYN of the connection. That of another one may look like it, see syn_at(). */
 	if (!is_own && p->other.conn.life.syn == p->syn)
 		return MEETS_NOBODY;
-	if (is_over(p, &p->other)) {
-		end_other(family);
+	if (is_over(p, &p->other) && end_other(family))
 		return MEETS_NOBODY;
-	}
 	return MEETS_CONN;
 }
 

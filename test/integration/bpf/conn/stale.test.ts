@@ -8,8 +8,9 @@ import { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { makeBpffs } from '../../native/support/resources.ts';
 import { onOneCpu } from '../support/one-cpu.ts';
-import { auditAndEmpty } from './support/audit.ts';
+import { auditAndEmpty, recordAt } from './support/audit.ts';
 import { BUSY, ConnTable, FAMILIES, suffixOf } from './support/conn-table.ts';
+import { AT } from './support/operation.ts';
 
 const addon = fileURLToPath(new URL('../../../../build/native/fairlead.node', import.meta.url));
 const worker = new URL('./support/churn-worker.mjs', import.meta.url);
@@ -29,6 +30,21 @@ describe.each(FAMILIES)('%s', (family) => {
     table.begin({ id: 7 });
     const copy = table.copy({ id: 7 });
     expect([table.endCopy(copy), table.endCopy(copy)]).toEqual([true, false]);
+    expect(auditAndEmpty(table)).toEqual([]);
+  });
+
+  test.each([
+    ['renewed', AT.seen],
+    ['changed', AT.state],
+  ])('what a packet has %s since the copy was taken is ended by that packet alone', (_, at) => {
+    table.begin({ id: 7 });
+    const copy = table.copy({ id: 7 });
+    recordAt(table.object, family, table.find({ id: 7 })!.index)[at]! += 1;
+    expect(table.endUnchanged(copy)).toBe(false);
+    expect(table.find({ id: 7 })).toBeDefined();
+    expect(table.endCopy(copy)).toBe(true);
+    table.begin({ id: 7 });
+    expect(table.endUnchanged(table.copy({ id: 7 }))).toBe(true);
     expect(auditAndEmpty(table)).toEqual([]);
   });
 

@@ -154,6 +154,10 @@ export class ConnTable {
     return this.#run(copy, WHAT.end) === 0;
   }
 
+  endUnchanged(copy: DataView<ArrayBuffer>): boolean {
+    return this.#run(copy, WHAT.endUnchanged) === 0;
+  }
+
   /** The reply tuple of a connection that has none. */
   claim(connection: Connection): Begun {
     return claimedOf(this.#run(this.#on(connection), WHAT.claim));

@@ -11,6 +11,7 @@ export const WHAT = {
   release: 4,
   claim: 5,
   end: 6,
+  endUnchanged: 7,
 } as const;
 export const PROTOCOL = { tcp: 6, udp: 17 } as const;
 export const STATE = { new: 0, answered: 1, established: 2 } as const;
