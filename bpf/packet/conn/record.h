@@ -36,8 +36,6 @@ struct conn_env {
 	struct reply_claim claim; /* the latest one: the stack is too small */
 };
 
-#define SEAL_ATTEMPTS 4
-
 static __always_inline struct conn_key key_in(const union conn_record *r, enum conn_side side,
 					      const struct conn_env *env, enum family family)
 {
@@ -119,21 +117,24 @@ static __always_inline void write_reply(__u32 index, const union conn_record *ne
 		r->word[i] = new->word[i];
 }
 
-/* Packets without the slot may change the state meanwhile, which is part of the same word. */
-static __always_inline bool seal_record(__u32 index, union conn_record *new,
+/*
+ * Packets without the slot may change the state meanwhile, which is part of the same word: only the
+ * bits of the proof change, which is this CPU's.
+ */
+static __always_inline void seal_record(__u32 index, union conn_record *new,
 					const struct conn_env *env, enum family family)
 {
 	union conn_record *r = conn_at(index, family);
-	bool is_sealed = false;
+	union {
+		struct conn_life life;
+		__u64 word;
+	} change = {};
 
-	for (int i = 0; r && i < SEAL_ATTEMPTS && !is_sealed; i++) {
-		__u64 life = *(volatile __u64 *)&r->word[0];
-
-		new->word[0] = life;
-		new->conn.life.proof = proof_of(new, env->secret, family);
-		is_sealed = __sync_val_compare_and_swap(&r->word[0], life, new->word[0]) == life;
-	}
-	return is_sealed;
+	if (!r)
+		return;
+	new->conn.life.proof = proof_of(new, env->secret, family);
+	change.life.proof = new->conn.life.proof ^ r->conn.life.proof;
+	__sync_fetch_and_xor(&r->word[0], change.word);
 }
 
 #endif
