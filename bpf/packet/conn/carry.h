@@ -21,13 +21,18 @@ static __always_inline void mark_carried(__u32 index, __u32 round, enum family f
 		c->spare = round;
 }
 
-/* What packets have changed in the other table, unless programs that use this one know better. */
+/*
+ * What packets have changed in the other table, unless programs that use this one know better. What
+ * `fairlead connections --drop-stale` has ended, in either table, stays so.
+ */
 static __always_inline void update_carried(const struct conn_slot *slot,
-					   const union conn_record *from, enum family family)
+					   const union conn_record *from, __u32 now,
+					   enum family family)
 {
 	union conn_record *to = conn_at(slot->index, family);
 
-	if (!to || ticks_passed(from->conn.seen, to->conn.seen))
+	if (!to || is_dropped(&to->conn, now) ||
+	    (!is_dropped(&from->conn, now) && ticks_passed(from->conn.seen, to->conn.seen)))
 		return;
 	to->conn.seen = from->conn.seen;
 	to->conn.answers_by = from->conn.answers_by;
@@ -118,7 +123,7 @@ static __always_inline enum carried carry_record(union conn_record *from, __u32 
 		return CARRIED_NOT;
 	if (find_client(&t, env, here, &slot, family)) {
 		if (here->conn.life.proof == from->conn.life.proof) {
-			update_carried(&slot, from, family);
+			update_carried(&slot, from, env->now, family);
 			if (!half)
 				confirm_slot(&slot, family);
 			mark_carried(slot.index, round, family);

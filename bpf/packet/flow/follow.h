@@ -70,14 +70,6 @@ static __always_inline bool is_to_nobody(const struct packet *p, const struct co
 	       v->backend != BACKEND_ACTIVE && v->backend != BACKEND_TERMINATING;
 }
 
-/* `fairlead connections --drop-stale` has ended it by a time that no packet is from. */
-#define LONG_AGO_TICKS (1u << 30)
-
-static __always_inline bool is_dropped(const struct packet *p, const struct conn *c)
-{
-	return ticks_passed(c->seen, p->env.now) > LONG_AGO_TICKS;
-}
-
 /* The word is that of p->conn, if the record still is when it has been read. */
 static __always_inline int confirm(struct packet *p, enum family family)
 {
@@ -118,7 +110,7 @@ static __always_inline __u32 follow_packet(struct packet *p, bool from_backend, 
 
 	if (!s || !record)
 		return 0;
-	if (unlikely(is_dropped(p, record)))
+	if (unlikely(is_dropped(record, p->env.now)))
 		return from_backend ? LEAVES : BEGINS;
 	view.timeouts = &s->timeout_seconds;
 	view.backend = backend_state_of(p, family);

@@ -56,6 +56,14 @@ static __always_inline __u32 ticks_passed(__u32 then, __u32 now)
 	return (__s32)(now - then) > 0 ? now - then : 0;
 }
 
+/* `fairlead connections --drop-stale` has ended it by a time that no packet is from. */
+#define LONG_AGO_TICKS (1u << 30)
+
+static __always_inline bool is_dropped(const struct conn *c, __u32 now)
+{
+	return ticks_passed(c->seen, now) > LONG_AGO_TICKS;
+}
+
 static __always_inline __u32 ticks_of(const struct flow_timeouts *t, __u32 timeout)
 {
 	const __u32 *seconds = &t->tcp_new;

@@ -4,13 +4,15 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { auditAndEmpty, recordAt } from './support/audit.ts';
 import { Carrier } from './support/carrier.ts';
 import { ConnTable, FAMILIES, type Found } from './support/conn-table.ts';
-import type { Connection } from './support/operation.ts';
+import { AT, type Connection } from './support/operation.ts';
 
 const BUCKETS = [60, 200] as const;
 const CONFIRMED: readonly Connection[] = Array.from({ length: 200 }, (_, id) => ({ id }));
 const HALF_OPEN: readonly Connection[] = Array.from({ length: 40 }, (_, n) => ({ id: 1_000 + n }));
 const WITHOUT_REPLY: Connection = { id: 2_000, replyPort: 0 };
 const ALL = [...CONFIRMED, ...HALF_OPEN, WITHOUT_REPLY];
+/** As `fairlead connections --drop-stale` writes it. */
+const LONG_AGO = 3 * 2 ** 29;
 
 let from: ConnTable;
 let carrier: Carrier;
@@ -75,6 +77,21 @@ describe.each(FAMILIES)('%s', (family) => {
     const kept = ALL.filter((one) => ![ended, anew, WITHOUT_REPLY].includes(one));
     expectSame([...kept, again, { ...WITHOUT_REPLY, replyPort: 60_001 }, begun]);
     expect(auditAndEmpty(carrier.to)).toEqual([]);
+  });
+
+  test.each(['smaller', 'larger'])('what is dropped in the %s table stays so', (size) => {
+    carrier.carry(from.now);
+    const dropped = CONFIRMED[0]!;
+    const seenIn = (table: ConnTable) => {
+      const { buffer, byteOffset } = recordAt(table.object, family, table.find(dropped)!.index);
+      return new Uint32Array(buffer, byteOffset + AT.seen, 1);
+    };
+    const longAgo = (from.now - LONG_AGO) >>> 0;
+    seenIn(size === 'smaller' ? from : carrier.to)[0] = longAgo;
+    for (const round of [2, 3]) {
+      carrier.carry(from.now);
+      expect([...seenIn(carrier.to)], `round ${round}`).toEqual([longAgo]);
+    }
   });
 
   test('what programs of the larger table do is kept', () => {
