@@ -311,7 +311,8 @@ __noinline int fl_show_conn6(void)
 
 /*
  * The packet goes to the backend, or is dropped: without a record replies would be wrong. If
- * another CPU has begun the same connection, the packet is one of that.
+ * another CPU has begun the same connection, the packet is one of that, but is dropped if that one
+ * is over, or of direct return: to wrap it here, both would need more stack than there is.
  */
 static __always_inline int begin_conn(hook_context *ctx, struct packet *p, enum family family)
 {
@@ -325,7 +326,8 @@ static __always_inline int begin_conn(hook_context *ctx, struct packet *p, enum 
 	if (unlikely(begun == BEGIN_DOUBLED)) {
 		int action = request(ctx, family);
 
-		return action == UNDECIDED ? unanswered(REASON_DROPPED_NO_FLOW) : action;
+		return action < UNDECIDED || action == LEFT ? action
+							    : unanswered(REASON_DROPPED_NO_FLOW);
 	}
 	if (begun != BEGIN_MADE)
 		return unanswered(REASON_DROPPED_NO_FLOW);
