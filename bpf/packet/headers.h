@@ -31,7 +31,7 @@ static __always_inline void read_tcp(struct packet *p, const struct tcphdr *tcp)
 	if (unlikely(p->tcp_flags & (TCP_SYN | TCP_RST))) {
 		if (p->tcp_flags & TCP_ACK)
 			p->answered_syn = syn_at(acknowledged - 1);
-		else if (p->tcp_flags & TCP_SYN)
+		else if (!(p->tcp_flags & (TCP_FIN | TCP_RST))) /* with these no stack sends it */
 			p->syn = syn_at(sequence);
 	}
 	p->has_checksum = true;

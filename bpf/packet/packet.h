@@ -318,7 +318,7 @@ static __always_inline bool is_left_at_egress(struct packet *p, enum family fami
 /* A connection begins. Every UDP datagram may begin one. */
 static __always_inline bool is_first(const struct packet *p)
 {
-	return p->wire.protocol != PROTOCOL_TCP || (p->tcp_flags & (TCP_SYN | TCP_ACK)) == TCP_SYN;
+	return p->wire.protocol != PROTOCOL_TCP || p->syn;
 }
 
 #endif

@@ -80,6 +80,15 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     expect(sent('tcp ACK')).toMatch(/^sent back: .* RST/);
   });
 
+  test('a SYN with a FIN or a RST begins nothing', () => {
+    publish(drive, family, { rule: { masquerade: true } });
+    const sent = (word: string): string => drive.ingress(`${client()} > ${vip()} ${word}`);
+    expect(sent('tcp SYN FIN seq=5')).toBe(`sent back: ${vip()} > ${client()} tcp RST ACK ack=7`);
+    expect([sent('tcp SYN RST'), sent('tcp SYN FIN RST')]).toEqual(['dropped', 'dropped']);
+    expect(drive.conns(family)).toEqual([]);
+    expect(drive.reasons()).toMatchObject({ UNKNOWN_CONNECTION: 3 });
+  });
+
   test('until some time it is left, for conntrack may know it from an earlier proxy', () => {
     publish(drive, family);
     const now = Number(process.hrtime.bigint() / 1_000_000_000n);
