@@ -76,10 +76,11 @@ async function changeRules(node: OtherNode, change: '-I' | '-D'): Promise<void> 
   await node.rules('n1', 'ip6tables-nft', rulesOf(change, DNS.IPv6));
 }
 
+/** Without `nodad` nobody can bind to it before a worker of the kernel has looked at it. */
 const changeAddresses = ({ stage }: OtherNode, change: 'add' | 'del'): Promise<void> =>
   stage().ip('n1', [
     `addr ${change} ${DNS.IPv4}/32 dev lo`,
-    `addr ${change} ${DNS.IPv6}/128 dev lo`,
+    `addr ${change} ${DNS.IPv6}/128 dev lo ${change === 'add' ? 'nodad' : ''}`,
   ]);
 
 const startCache = ({ stage }: OtherNode): Promise<LineProgram> =>
