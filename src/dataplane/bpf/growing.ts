@@ -100,7 +100,10 @@ class GrowingDataplane implements Dataplane {
 
   audit(...[plan, addresses]: Parameters<Dataplane['audit']>): ReturnType<Dataplane['audit']> {
     return this.#turn(async () => {
-      if (await this.#loadFor(plan, 'all')) await this.#opened().sync(plan, 'all', addresses);
+      if (await this.#loadFor(plan, 'all')) {
+        this.#synced = { plan, addresses };
+        await this.#opened().sync(plan, 'all', addresses);
+      }
       return await this.#opened().audit(plan, addresses);
     });
   }

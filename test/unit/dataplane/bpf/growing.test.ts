@@ -271,6 +271,16 @@ describe('programs with more features', () => {
     expect(opened.map(({ features }) => features.ipv6)).toEqual([false, true, true]);
   });
 
+  test('loaded by an audit: a larger table has the plan of the audit', async () => {
+    const { dataplane, opened, last } = await start();
+    await dataplane.sync(PLAN, 'all', []);
+    await dataplane.audit(IPV6, []);
+    look(last(), 40_000);
+    await idle(dataplane);
+    expect(opened.length).toBe(3);
+    expect(last().dataplane.lines().join()).toContain('fd00::10');
+  });
+
   test('with direct return only where the kernel has it', async () => {
     const { dataplane, opened, last } = await start();
     Object.assign(last().dataplane, { capabilities: { ...BPF, directReturn: false } });
