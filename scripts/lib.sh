@@ -4,6 +4,11 @@
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export PATH="$PWD/node_modules/.bin:$PATH"
+# A file or a pipe gets no colour codes, whatever the environment asks for.
+if [[ ! -t 1 ]]; then
+  export NO_COLOR=1
+  unset FORCE_COLOR
+fi
 
 # say TEXT: results, on stdout. tell TEXT: progress, on stderr, so that `npm run -s demo -- --json` prints
 # only JSON on stdout.
