@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Evaluates the rules of deploy/prometheus on scrapes of live agents, with Prometheus' own engine.
+// Evaluates the alerts of the chart on scrapes of live agents, with Prometheus' own engine.
 import { fileURLToPath } from 'node:url';
 import { run } from '../../src/sys/exec.ts';
 import { type Prepared, prepareGoProgram } from './programs/go.ts';
 
-const RULES = fileURLToPath(new URL('../../deploy/prometheus/rules.yaml', import.meta.url));
+const RULES = fileURLToPath(
+  new URL('../../deploy/helm/fairlead/files/rules.yaml', import.meta.url),
+);
 
 export const preparePromql = (): Promise<Prepared> =>
   prepareGoProgram({

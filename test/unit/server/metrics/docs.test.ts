@@ -20,7 +20,7 @@ interface Rule {
   readonly annotations: { readonly summary: string; readonly action: string };
 }
 const rules = (
-  parse(read('deploy/prometheus/rules.yaml')) as { groups: { rules: readonly Rule[] }[] }
+  parse(read('deploy/helm/fairlead/files/rules.yaml')) as { groups: { rules: readonly Rule[] }[] }
 ).groups.flatMap((group) => group.rules);
 
 test('the documented metrics are the metrics there are', () => {
