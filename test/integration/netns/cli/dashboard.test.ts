@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { service, target } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
-import { countSeries, preparePromql } from '../../../support/promql.ts';
+import { countSeries, preparePromql } from '../../../support/programs/promql.ts';
 import { Scrapes } from '../../../support/scrape.ts';
 import { untilHolds } from '../../../support/until.ts';
 

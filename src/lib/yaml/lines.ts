@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where things stand in a YAML or JSON text. Only used to explain errors: the values themselves come
-// from parse.ts, which keeps no positions.
+// from read.ts, which keeps no positions.
 import { CORE_SCHEMA, loadAll, type State } from 'js-yaml';
+import { withoutTabs } from './read.ts';
 
 /** Steps into a document: keys of mappings and positions in lists, e.g. `['spec', 'ports', 0]`. */
 type FieldPath = readonly (string | number)[];
@@ -150,17 +151,16 @@ function pathOf(field: string): FieldPath {
  * Answers, for an object's address (`2` or `2.5`) and a field, the line from 1 of the longest part of
  * the field that exists; undefined if there is no such object. The text is read at the first question.
  */
-export function lineFinder(original: string): (at: string, field: string) => number | undefined {
+export function lineFinder(
+  original: string,
+): (at: string, field: string | FieldPath) => number | undefined {
   const text = withoutTabs(original);
   let spans: ReadonlyMap<string, Span> | undefined;
   return (at, field) => {
     spans ??= spansOf(text);
     const span = spans.get(at);
-    return span === undefined ? undefined : lineOf(text, span, pathOf(field));
+    return span === undefined
+      ? undefined
+      : lineOf(text, span, typeof field === 'string' ? pathOf(field) : field);
   };
-}
-
-/** YAML indents with spaces only. In JSON a tab is never part of a string, so nothing else changes. */
-export function withoutTabs(text: string): string {
-  return text.trimStart().startsWith('{') ? text.replaceAll('\t', ' ') : text;
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Evaluates the alerts of the chart on scrapes of live agents, with Prometheus' own engine.
 import { fileURLToPath } from 'node:url';
-import { run } from '../../src/sys/exec.ts';
-import { type Prepared, prepareGoProgram } from './programs/go.ts';
+import { run } from '../../../src/sys/exec.ts';
+import { type Prepared, prepareGoProgram } from './go.ts';
 
 const RULES = fileURLToPath(
-  new URL('../../deploy/helm/fairlead/files/rules.yaml', import.meta.url),
+  new URL('../../../deploy/helm/fairlead/files/rules.yaml', import.meta.url),
 );
 
 export const preparePromql = (): Promise<Prepared> =>
