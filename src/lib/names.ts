@@ -2,7 +2,7 @@
 // Kubernetes names: labels of RFC 1123 (Services, namespaces, port names).
 
 /** Longest namespace, Service name and port name that fit everywhere names are written. */
-export const LONGEST_LABEL = 63;
+const LONGEST_LABEL = 63;
 
 const LABEL = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
 

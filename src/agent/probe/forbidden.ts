@@ -25,7 +25,7 @@ export function holds({ status }: Pick<ProcessFacts, 'status'>, name: Capability
 }
 
 /** CAP_SYS_ADMIN implies CAP_BPF and CAP_PERFMON (bpf_capable, perfmon_capable). */
-export const mayUseBpf = (facts: Pick<ProcessFacts, 'status'>): boolean =>
+const mayUseBpf = (facts: Pick<ProcessFacts, 'status'>): boolean =>
   holds(facts, 'CAP_BPF') || holds(facts, 'CAP_SYS_ADMIN');
 
 /** undefined: nothing that is known to forbid it explains this errno. */

@@ -12,7 +12,7 @@ const TIMEOUT_MS = 30_000;
 export type AskProbe = (engine: Engine) => Promise<ProbeReport | undefined>;
 
 /** undefined: no report. */
-export const askProbe: AskProbe = async (engine) => {
+const askProbe: AskProbe = async (engine) => {
   const words = ['probe', '--output', 'json', '--engine', engine];
   const argv = [process.argv[1] ?? '', ...words];
   const { run } = await import('../../sys/exec.ts');

@@ -31,7 +31,7 @@ function boundAddress(settings: PlanSettings): string | undefined {
 }
 
 /** Facts about this node; without a Node object only what the settings say. */
-export function nodeFacts(
+function nodeFacts(
   settings: PlanSettings,
   node: Node | undefined,
   neighbours: Pick<NodeFacts, 'others' | 'peers'>,
@@ -136,12 +136,12 @@ export function settingsProblems(settings: PlanSettings): readonly string[] {
 }
 
 /** Per family, whether there is a detector, for the traffic rules. */
-export const hasDetectors = (found: PerFamily<LocalDetector | undefined>): PerFamily<boolean> => ({
+const hasDetectors = (found: PerFamily<LocalDetector | undefined>): PerFamily<boolean> => ({
   IPv4: found.IPv4 !== undefined,
   IPv6: found.IPv6 !== undefined,
 });
 
-export const sortedServiceCidrs = (lists: Iterable<readonly string[]>): readonly string[] =>
+const sortedServiceCidrs = (lists: Iterable<readonly string[]>): readonly string[] =>
   [...new Set([...lists].flat())].sort(compareText);
 
 /** The parts of the plan that belong to no single Service. */

@@ -32,18 +32,18 @@ export const printJumpRule = ({ comment: text, states, ...rest }: Rule, family: 
   ).slice(1);
 
 /** `-A INPUT ...`, as iptables-save prints it; to put it before the others, `-I INPUT 1 ...`. */
-export const printJump = ({ from, rule }: Jump, family: Family): string =>
+const printJump = ({ from, rule }: Jump, family: Family): string =>
   `-A ${from} ${printJumpRule(rule, family)}`;
 
 /** Its lines, without the one that declares it. */
-export const printChain = ({ name, rules }: Chain, family: Family): readonly string[] =>
+const printChain = ({ name, rules }: Chain, family: Family): readonly string[] =>
   rules.map((rule) => `-A ${name} ${printRule(rule, family)}`.trimEnd());
 
 /** Declares the chain. In the input of iptables-restore it also empties the chain, unless that is a built-in one. */
-export const chainLine = (name: string): string => `:${name} - [0:0]`;
+const chainLine = (name: string): string => `:${name} - [0:0]`;
 
 /** Input of `iptables-restore --noflush` for a node that has none of these rules. */
-export function printTable({ name, chains, jumps }: Table, family: Family): string {
+function printTable({ name, chains, jumps }: Table, family: Family): string {
   return [
     `*${name}`,
     ...chains.map((chain) => chainLine(chain.name)),

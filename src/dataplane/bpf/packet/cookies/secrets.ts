@@ -48,7 +48,7 @@ const hash = (purpose: string, bytes: string | Uint8Array): Buffer =>
 const keyOf = (secret: string): Uint8Array => Uint8Array.from(hash('key', secret).subarray(0, 16));
 
 /** Tells secrets apart, and tells nothing of them. */
-export const fingerprintOf = (key: Uint8Array): string =>
+const fingerprintOf = (key: Uint8Array): string =>
   hash('fingerprint', key).toString('hex').slice(0, 8);
 
 export function viewOf(cookies: Cookies | undefined): CookieView {
