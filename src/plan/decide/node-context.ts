@@ -116,25 +116,6 @@ export function nodePortAddresses(
   });
 }
 
-/** What is wrong with the settings, one sentence each. Never throws. */
-export function settingsProblems(settings: PlanSettings): readonly string[] {
-  const problems: string[] = [];
-  const keywords = ['primary', 'localhost', 'all'];
-  for (const entry of settings.nodePortAddresses.map((text) => text.trim())) {
-    if (!keywords.includes(entry) && canonicalPrefix(entry) === undefined) {
-      problems.push(`NodePort address ${entry} is neither a prefix nor ${keywords.join(', ')}`);
-    }
-  }
-  for (const cidr of settings.clusterCidrs) {
-    if (canonicalPrefix(cidr) === undefined) problems.push(`cluster CIDR ${cidr} is not a prefix`);
-  }
-  const { bindAddress } = settings;
-  if (bindAddress !== undefined && canonicalAddress(bindAddress) === undefined) {
-    problems.push(`bind address ${bindAddress} is no IP address`);
-  }
-  return problems;
-}
-
 /** Per family, whether there is a detector, for the traffic rules. */
 const hasDetectors = (found: PerFamily<LocalDetector | undefined>): PerFamily<boolean> => ({
   IPv4: found.IPv4 !== undefined,

@@ -4,11 +4,11 @@
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { render } from '../../../../../src/dataplane/iptables/render/render.ts';
-import { printRuleset } from '../../../../../src/dataplane/iptables/rules/print.ts';
 import type { Ruleset } from '../../../../../src/dataplane/iptables/rules/types.ts';
 import type { Family } from '../../../../../src/model/types.ts';
 import { createPlanner } from '../../../../../src/plan/planner.ts';
 import { CLUSTER, fixture, type Story } from '../../../../conformance/story.ts';
+import { printRuleset } from '../../../../support/iptables/print-ruleset.ts';
 import { DEFAULTS, storyRulesets } from '../../../../support/iptables/story-rulesets.ts';
 
 const golden = (name: string): string => join(import.meta.dirname, '..', 'goldens', `${name}.txt`);
