@@ -2,7 +2,7 @@
 // Searches that take time rest after it, so that they take a fifth of a core, or a third if one takes half a second,
 // however often endpoints go.
 const REST_FACTOR = 4;
-const MOST_REST_MS = 1_000;
+const MAX_REST_MS = 1_000;
 
 /** Each call waits until the rest after the one before has ended. Not for calls at the same time. */
 export function withRests<Options, Result>(
@@ -17,7 +17,7 @@ export function withRests<Options, Result>(
       return await search(options);
     } finally {
       const endedMs = performance.now();
-      restsUntilMs = endedMs + Math.min(REST_FACTOR * (endedMs - startedMs), MOST_REST_MS);
+      restsUntilMs = endedMs + Math.min(REST_FACTOR * (endedMs - startedMs), MAX_REST_MS);
     }
   };
 }

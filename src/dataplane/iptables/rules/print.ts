@@ -7,7 +7,7 @@ import type { Family } from '../../../model/types.ts';
 import type { Prefix, Recent, Rule, Target } from './types.ts';
 
 /** XT_MAX_COMMENT_LEN, less the zero byte. */
-const LONGEST_COMMENT = 255;
+const MAX_COMMENT_LENGTH = 255;
 
 // Each part begins with a blank, and is added to the others: lists of words take three times as long, half a second of the
 // first sync of 1,000 Services.
@@ -45,7 +45,7 @@ const prefix = (option: string, match: Prefix): string =>
   match.prefix.endsWith('/0') && !match.not ? '' : `${not(match)} ${option} ${match.prefix}`;
 
 const comment = (text: Rule['comment']): string =>
-  text === undefined ? '' : ` -m comment --comment ${quoted(text.slice(0, LONGEST_COMMENT))}`;
+  text === undefined ? '' : ` -m comment --comment ${quoted(text.slice(0, MAX_COMMENT_LENGTH))}`;
 
 /** As xtables_save_string does. */
 const quoted = (text: string): string =>
