@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lines that the other side says on a connection. Its end closes the connection: those of an HTTP server stay half open
-// otherwise.
+// Reads a connection line by line. When the other side ends it, this side does, too: connections of an HTTP server
+// stay half open otherwise.
 import type { Socket } from 'node:net';
 
 /** Longer ones are none of the protocol. */

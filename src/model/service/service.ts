@@ -16,8 +16,6 @@ import { readForwarding } from './forwarding.ts';
 import { portField, readServicePorts } from './ports.ts';
 import { readSources } from './source-ranges.ts';
 
-/** Presence of the key is enough: some other proxy serves this Service (KEP-2447). */
-
 /** Default of the API: three hours. */
 const DEFAULT_AFFINITY_SECONDS = 10_800;
 const MAX_AFFINITY_SECONDS = 86_400;
