@@ -51,7 +51,7 @@ const isFiltered = ({ status }: ProcessFacts): boolean => /^Seccomp:\s*2$/m.test
 const REFUSES_ALL = /Couldn't load trivial BPF program/;
 
 /** The cause with what would change it, if the text of an error shows that bpf(2) itself is forbidden. */
-export function banOf(text: string, facts: ProcessFacts): string | undefined {
+export function refusalReason(text: string, facts: ProcessFacts): string | undefined {
   const [errno] = /\b(?:EPERM|EACCES|ENOSYS)\b/.exec(text) ?? [];
   if (errno === undefined || !REFUSES_ALL.test(text)) return undefined;
   const cause = forbiddenBy(errno, facts);

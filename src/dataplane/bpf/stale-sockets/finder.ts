@@ -9,7 +9,7 @@ import { codeOf } from '../loader/errors.ts';
 import type { Loaded } from '../loader/load.ts';
 import { inNetns } from './namespace.ts';
 import { type Found, MAX_SOCKETS } from './pass.ts';
-import { withRests } from './rests.ts';
+import { withCooldown } from './rests.ts';
 import { decodeStaleSockets, STALE_SOCKET_SIZE, type StaleSocket } from './socket.ts';
 
 export const FIND_OBJECT = 'find_stale.bpf.o';
@@ -53,7 +53,7 @@ export const byRecords =
 /** Of the agent's own namespace alone if it may enter no other. */
 export function byWalking({ programs }: Pick<Loaded, 'programs'>, canEnter: boolean): FindStale {
   const walkers = [part(programs, 'fl_walk_udp'), part(programs, 'fl_walk_tcp')];
-  return withRests(async ({ resetsTcp }) => {
+  return withCooldown(async ({ resetsTcp }) => {
     const paths = canEnter ? (await netnsPaths()).values() : [OWN_NETNS];
     return upToMost(await searchEach(paths, resetsTcp ? walkers : walkers.slice(0, 1)));
   });
