@@ -38,7 +38,7 @@ export async function openIptablesDataplane(
     lock.close();
   };
   if (lock.warning !== undefined)
-    log.warn({ reason: lock.warning }, 'lock on the rules taken by another');
+    log.warn({ reason: lock.warning }, 'another process has the name of the lock on the rules');
   try {
     prepareTied();
     const found = await findTools();
