@@ -6,7 +6,7 @@ import { type Logger, pino } from 'pino';
 
 export type { Logger } from 'pino';
 
-export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
+const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 export type LogFormat = 'json' | 'text';
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draws deploy/grafana/fairlead.json, the dashboard, and copies it and the alerts to the chart, which can only have files of its
-// own: `node deploy/grafana/dashboard.mjs`. A test compares the files with what this makes, and another one evaluates every query on a real
-// scrape.
-import { copyFileSync, writeFileSync } from 'node:fs';
-import { pathToFileURL } from 'node:url';
+// Draws the dashboard: `node deploy/grafana/dashboard.mjs`. It is a file of the chart, as the alerts are: helm takes nothing
+// from outside of a chart's folder, except by a symbolic link, for which it prints a warning with every command.
+// A test compares the file with what this makes, and another one evaluates every query on a real scrape.
+import { writeFileSync } from 'node:fs';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+
+const FILE = fileURLToPath(new URL('../helm/fairlead/files/dashboard.json', import.meta.url));
 
 /**
  * @typedef {{ readonly legend: string, readonly expr: string }} Query
@@ -223,8 +225,5 @@ export function dashboard() {
 export const dashboardText = () => `${JSON.stringify(dashboard(), null, 2)}\n`;
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
-  const chart = 'deploy/helm/fairlead/files';
-  writeFileSync('deploy/grafana/fairlead.json', dashboardText());
-  copyFileSync('deploy/grafana/fairlead.json', `${chart}/dashboard.json`);
-  copyFileSync('deploy/prometheus/rules.yaml', `${chart}/rules.yaml`);
+  writeFileSync(FILE, dashboardText());
 }

@@ -352,6 +352,6 @@ class RunningAgent implements Agent {
   }
 }
 
-/** Where an error that says what to do came from is of no use. */
+/** No stack trace of errors that tell the operator what to do. */
 const fieldsOf = (error: unknown): { readonly reason: string } | { readonly err: unknown } =>
   error instanceof FairleadError ? { reason: error.message } : { err: error };

@@ -32,7 +32,7 @@ export class NextBatch {
     }
   }
 
-  /** These were not programmed: what they were still counts. When they are retried is another question. */
+  /** These were not programmed: they still change from what they were before. `add` puts them into a batch, to be retried. */
   restore(changes: Iterable<readonly [ServiceKey, ServiceChange]>): void {
     for (const [key, { before }] of changes) this.#before.set(key, before);
   }

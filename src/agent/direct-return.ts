@@ -120,7 +120,10 @@ class Following implements DirectReturn {
     const { source, log, nodeName } = this.#parts;
     const note = async (): Promise<void> => source.noteAnnotated?.(isThere);
     this.#noting = this.#noting.then(note).catch((error: unknown) => {
-      log.warn({ node: nodeName, reason: reasonOf(error) }, 'cleanup will not know the annotation');
+      log.warn(
+        { node: nodeName, reason: reasonOf(error) },
+        'cannot record the Node annotation, cleanup will not remove it',
+      );
     });
   }
 

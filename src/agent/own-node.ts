@@ -5,7 +5,7 @@ import type { Logger } from '../log.ts';
 import type { ObjectChange } from '../model/types.ts';
 import type { SourceListener } from '../source/source.ts';
 
-const MOST_NAMES = 5;
+const MAX_NAMES = 5;
 
 /** Logs, once the source is synced and whenever it changes, whether the Node `nodeName` exists. */
 export function withNodeWarning(
@@ -23,7 +23,7 @@ export function withNodeWarning(
       log.info({ node: nodeName }, 'Node object found');
       return;
     }
-    const others = [...nodes].sort().slice(0, MOST_NAMES);
+    const others = [...nodes].sort().slice(0, MAX_NAMES);
     const advice = 'set --hostname-override to the name of the Node this agent runs on';
     log.warn({ node: nodeName, nodes: others, advice }, 'no Node object with this name');
   };

@@ -12,14 +12,14 @@ export interface ServingParts {
   readonly longestWaitMs?: number;
 }
 
-const LONGEST_WAIT_MS = 10_000;
+const MAX_WAIT_MS = 10_000;
 
 /** To be called after the servers have begun to listen to the agent. */
 export function whenServing({
   agent,
   servers,
   onServing,
-  longestWaitMs = LONGEST_WAIT_MS,
+  longestWaitMs = MAX_WAIT_MS,
 }: ServingParts): { close(): void } {
   let hasFull = false;
   let isDone = false;

@@ -3,10 +3,14 @@
 // interface in src/dataplane/dataplane.ts.
 import { setTimeout as delay } from 'node:timers/promises';
 import type { OpenDataplane } from '../agent/compose.ts';
-import { checkCgroupRoot, checkKernel, namingCapabilities } from '../agent/preflight/checks.ts';
+import {
+  checkCgroupRoot,
+  checkKernel,
+  explainMissingCapabilities,
+} from '../agent/preflight/checks.ts';
 import { mayHaveProxyRules } from '../agent/preflight/other-proxies.ts';
 import { type FallbackFacts, mayFallBack } from '../agent/probe/fallback.ts';
-import { banOf, holds } from '../agent/probe/forbidden.ts';
+import { holds, refusalReason } from '../agent/probe/forbidden.ts';
 import type { Engine } from '../config/types.ts';
 import { pinnedPrograms } from '../dataplane/bpf/devices/pinned-programs.ts';
 import { pinnedConnections } from '../dataplane/bpf/flows/pinned.ts';
@@ -72,7 +76,7 @@ export function dataplaneOf(settings: DataplaneSettings, log: Logger): OpenDatap
       const bpf = await openBpf({ ...settings, cgroupRoot }, { network, log });
       return await withRules(bpf, settings, log);
     } catch (thrown) {
-      const error = namingBan(namingCapabilities(thrown));
+      const error = explainRefusal(explainMissingCapabilities(thrown));
       if (settings.asked === 'bpf' || !mayFallBack(error, facts)) {
         throw await explained(error, settings.asked);
       }
@@ -83,11 +87,11 @@ export function dataplaneOf(settings: DataplaneSettings, log: Logger): OpenDatap
 }
 
 /** The cause instead of what libbpf says, where bpf(2) itself is forbidden. */
-function namingBan(error: unknown): unknown {
+function explainRefusal(error: unknown): unknown {
   if (!(error instanceof FairleadError)) return error;
-  const ban = banOf(error.message, { status: ownStatus(), lockdown: readLockdown() });
-  if (ban === undefined) return error;
-  return new FairleadError('NO_PRIVILEGE', ban, error.detail ?? error.message);
+  const reason = refusalReason(error.message, { status: ownStatus(), lockdown: readLockdown() });
+  if (reason === undefined) return error;
+  return new FairleadError('NO_PRIVILEGE', reason, error.detail ?? error.message);
 }
 
 const BOTH = 'sockets and packets' as const;

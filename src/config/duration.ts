@@ -16,7 +16,7 @@ const UNIT_MS: Readonly<Record<string, number>> = {
 const DURATION = /^[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)$/;
 const PART = /(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)/g;
 /** Go's int64 of nanoseconds ends at about 292 years. */
-const LONGEST_MS = 9_223_372_036_854;
+const MAX_MS = 9_223_372_036_854;
 
 /** `1m30s` -> 90000, `-5s` -> -5000, `0` -> 0; undefined where Go would refuse. */
 export function parseDuration(text: string): number | undefined {
@@ -25,7 +25,7 @@ export function parseDuration(text: string): number | undefined {
   for (const [, count = '', unit = ''] of text.matchAll(PART)) {
     ms += Number(count) * (UNIT_MS[unit] ?? 0);
   }
-  if (ms > LONGEST_MS) return undefined;
+  if (ms > MAX_MS) return undefined;
   return text.startsWith('-') && ms !== 0 ? -ms : ms;
 }
 

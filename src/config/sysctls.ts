@@ -19,7 +19,7 @@ export const ROUTE_LOCALNET: SysctlWrite = {
   rule: 'set',
 };
 
-const MOST_CONNECTIONS = 1_048_576;
+const MAX_CONNECTIONS = 1_048_576;
 const NETFILTER = 'proc/sys/net/netfilter';
 
 /** Entries of the conntrack table; undefined = keep the kernel's (maxPerCore 0, and then min is ignored too). */
@@ -29,7 +29,7 @@ export function conntrackMax(
 ): number | undefined {
   if (maxPerCore <= 0) return undefined;
   const scaled = maxPerCore * cpuCount;
-  if (scaled > MOST_CONNECTIONS) return MOST_CONNECTIONS;
+  if (scaled > MAX_CONNECTIONS) return MAX_CONNECTIONS;
   return Math.max(scaled, min);
 }
 

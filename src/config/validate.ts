@@ -10,7 +10,7 @@ import { parseDuration } from './duration.ts';
 import type { KubeProxyInput } from './file/schema.ts';
 import type { Diagnostic, FieldPath } from './types.ts';
 
-export const NODE_PORT_KEYWORDS = ['primary', 'localhost', 'all'] as const;
+const NODE_PORT_KEYWORDS = ['primary', 'localhost', 'all'] as const;
 
 type Check = readonly [path: FieldPath, test: (value: unknown) => boolean, reason: string];
 

@@ -176,7 +176,7 @@ const ORIGIN_OF: Readonly<Record<ClientKind, Origin>> = {
 export const originOf = (client: ClientKind): Origin => ORIGIN_OF[client];
 
 /** How its intended clients reach it: a ClusterIP from the cluster's nodes, other frontends from anywhere. */
-export const originsOf = ({ kind }: Pick<Frontend, 'kind'>): readonly Origin[] =>
+const originsOf = ({ kind }: Pick<Frontend, 'kind'>): readonly Origin[] =>
   kind === 'ClusterIP' ? ['pod', 'host'] : ORIGINS;
 
 /** True if this dataplane can serve it: the same as having no limits, but cheaper. */

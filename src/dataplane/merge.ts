@@ -91,14 +91,14 @@ export const mergeCapabilities = (all: readonly Capabilities[]): Capabilities =>
   countsConnections: all.some(({ countsConnections }) => countsConnections),
   knowsNode: all.some(({ knowsNode }) => knowsNode),
   canBypass: all.some(({ canBypass }) => canBypass),
-  affinityClients: mostClients(all.map(({ affinityClients }) => affinityClients)),
+  affinityClients: maxClients(all.map(({ affinityClients }) => affinityClients)),
   algorithms: ALGORITHM_NAMES.filter((name) =>
     all.some(({ algorithms }) => algorithms.includes(name)),
   ),
   directReturn: all.some(({ directReturn }) => directReturn),
 });
 
-const mostClients = (all: readonly (number | undefined)[]): number | undefined =>
+const maxClients = (all: readonly (number | undefined)[]): number | undefined =>
   all.reduce((most, one) =>
     most === undefined || one === undefined ? undefined : Math.max(most, one),
   );

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of a plan that one dataplane serves: each frontend goes, separately for sockets and for packets, to
 // the first dataplane that can serve it, and so does the refusal of a ClusterIP's other ports.
-//   shareOf(plan, [BPF, RULES], 0) -> the plan without its SCTP ports, which are shareOf(plan, .., 1)
+//   createSharing([BPF, RULES], 0).planOf(plan) -> the plan without its SCTP ports, which are those of index 1
 import type { Frontend, Plan, ServicePlan, ServicePortPlan } from '../plan/types.ts';
 import { type Capabilities, canRefuse, isAble, ORIGINS, type Origin } from './capabilities.ts';
 import { frontendKeyText } from './entry.ts';
@@ -13,12 +13,8 @@ export interface Choice {
   readonly hasRefusal: (port: ServicePortPlan) => boolean;
 }
 
-/** Services without a cut are the plan's own objects; `services` is a live view, like the plan's. */
-export const shareOf = (plan: Plan, dataplanes: readonly Capabilities[], index: number): Plan =>
-  createSharing(dataplanes, index).planOf(plan);
-
 export interface Sharing {
-  /** The same plan gives the identical (===) share. */
+  /** The same plan gives the identical (===) share, whose `services` is a live view, like the plan's. */
   planOf(plan: Plan): Plan;
   /** The same Service gives the identical (===) share: itself if it is whole, undefined if nothing is left. */
   serviceOf(service: ServicePlan): ServicePlan | undefined;

@@ -20,7 +20,7 @@ export interface Backoff {
 }
 
 /** Past it the ceiling has reached every limit, and 2 ** n stays finite. */
-const MOST_DOUBLINGS = 30;
+const MAX_DOUBLINGS = 30;
 
 /** @param random in [0, 1) */
 export function createBackoff(limits: BackoffLimits, random: () => number): Backoff {
@@ -28,7 +28,7 @@ export function createBackoff(limits: BackoffLimits, random: () => number): Back
   let attempts = 0;
   return {
     nextMs(leastMs = 0) {
-      const ceilingMs = Math.min(maxMs, firstMs * 2 ** Math.min(attempts, MOST_DOUBLINGS));
+      const ceilingMs = Math.min(maxMs, firstMs * 2 ** Math.min(attempts, MAX_DOUBLINGS));
       attempts++;
       const fixedMs = jitter === 'equal' ? ceilingMs / 2 : 0;
       const ownMs = fixedMs + (ceilingMs - fixedMs) * random();

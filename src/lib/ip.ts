@@ -4,7 +4,7 @@
 // k8s.io/utils/net), strict in what it returns.
 import ipaddr from 'ipaddr.js';
 
-const LONGEST_ADDRESS = 64;
+const MAX_ADDRESS_LENGTH = 64;
 
 /** Family of a canonical address or prefix. */
 export const familyOf = (canonical: string): 'IPv4' | 'IPv6' =>
@@ -61,7 +61,7 @@ function canonicalIpv6(text: string): string | undefined {
 
 /** `010.1.1.5` -> `10.1.1.5`, `2001:DB8::1` -> `2001:db8::1`; undefined if it is no address. */
 export function canonicalAddress(text: string): string | undefined {
-  if (text.length > LONGEST_ADDRESS) return undefined;
+  if (text.length > MAX_ADDRESS_LENGTH) return undefined;
   return text.includes(':') ? canonicalIpv6(text) : canonicalIpv4(text);
 }
 

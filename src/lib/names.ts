@@ -2,15 +2,15 @@
 // Kubernetes names: labels of RFC 1123 (Services, namespaces, port names).
 
 /** Longest namespace, Service name and port name that fit everywhere names are written. */
-export const LONGEST_LABEL = 63;
+const MAX_LABEL_LENGTH = 63;
 
 const LABEL = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
 
 /** The reason why the text cannot be a label; undefined if it can. */
 export function validateLabel(text: string): string | undefined {
   if (text === '') return 'is empty';
-  if (text.length > LONGEST_LABEL) {
-    return `is ${text.length} characters long, at most ${LONGEST_LABEL} are allowed`;
+  if (text.length > MAX_LABEL_LENGTH) {
+    return `is ${text.length} characters long, at most ${MAX_LABEL_LENGTH} are allowed`;
   }
   return LABEL.test(text)
     ? undefined

@@ -3,7 +3,7 @@
 import type { ObjectRef, Rejection } from './types.ts';
 
 /** An object may hold a million bad entries; people need the first few. */
-const MOST_REJECTIONS = 50;
+const MAX_REJECTIONS = 50;
 
 /** Notes that `field` is rejected, why, and what takes its place; returns undefined so that callers can return it. */
 export type Reject = (field: string, reason: string, instead?: string) => undefined;
@@ -16,9 +16,9 @@ export interface RejectionCollector {
 export function collectRejections(object: ObjectRef): RejectionCollector {
   const rejections: Rejection[] = [];
   const reject: Reject = (field, reason, instead) => {
-    if (rejections.length < MOST_REJECTIONS) {
+    if (rejections.length < MAX_REJECTIONS) {
       rejections.push({ object, field, reason, ...(instead !== undefined && { instead }) });
-    } else if (rejections.length === MOST_REJECTIONS) {
+    } else if (rejections.length === MAX_REJECTIONS) {
       rejections.push({ object, field, reason: `${reason}; further problems are not listed` });
     }
     return undefined;

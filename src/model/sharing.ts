@@ -5,8 +5,8 @@ import { createTraitsShare, type ShareTraits } from './endpoints/traits.ts';
 import type { ServicePort, SlicePort } from './types.ts';
 
 /** Longer lists are too rare to look for. */
-const MOST_ITEMS = 4;
-export const MOST_LISTS = 4_096;
+const MAX_ITEMS = 4;
+export const MAX_LISTS = 4_096;
 
 /** One for all objects of a planner. */
 export interface Sharing {
@@ -30,11 +30,11 @@ export type ShareList<T> = (list: readonly T[]) => readonly T[];
 export function createListShare<T>(textOf: (item: T) => string): ShareList<T> {
   const known = new Map<string, readonly T[]>();
   return (list) => {
-    if (list.length > MOST_ITEMS) return list;
+    if (list.length > MAX_ITEMS) return list;
     const text = list.map(textOf).join(',');
     const found = known.get(text);
     if (found !== undefined) return found;
-    if (known.size >= MOST_LISTS) known.clear();
+    if (known.size >= MAX_LISTS) known.clear();
     known.set(text, list);
     return list;
   };

@@ -42,7 +42,7 @@ export const STATE_FILTERS = [
 ] as const;
 
 export interface ConnectionFilter {
-  readonly isMeant: (connection: Connection) => boolean;
+  readonly matches: (connection: Connection) => boolean;
   /** undefined: all. */
   readonly states: readonly string[] | undefined;
   readonly limit: number;
@@ -74,7 +74,7 @@ export function listConnections(
   filter: ConnectionFilter,
   nowSeconds: number,
 ): ConnectionList {
-  const { isMeant, limit } = filter;
+  const { matches, limit } = filter;
   let first: readonly Candidate[] = [];
   let further: Candidate[] = [];
   let total = 0;
@@ -83,7 +83,7 @@ export function listConnections(
     further = [];
   };
   for (const connection of all) {
-    if (!isMeant(connection) || !hasState(connection, filter)) continue;
+    if (!matches(connection) || !hasState(connection, filter)) continue;
     total += 1;
     const order = orderOf(connection);
     const last = first[limit - 1];

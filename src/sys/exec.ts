@@ -30,7 +30,7 @@ export interface RunResult {
 
 const DEFAULT_TIMEOUT_MS = 30_000;
 /** Less than the longest string of V8. What 20,000 Services are in iptables-save is a quarter of it. */
-const MOST_OUTPUT_BYTES = 400 * 1024 * 1024;
+const MAX_OUTPUT_BYTES = 400 * 1024 * 1024;
 
 /** Runs a program to its end. Never throws: a program that cannot start is a result too. */
 export async function run(
@@ -101,7 +101,7 @@ function collect(child: ChildProcess, stream: Readable | null): () => string {
   let bytes = 0;
   stream?.on('data', (part: Buffer) => {
     bytes += part.length;
-    if (bytes > MOST_OUTPUT_BYTES) child.kill('SIGKILL');
+    if (bytes > MAX_OUTPUT_BYTES) child.kill('SIGKILL');
     else parts.push(part);
   });
   return () => Buffer.concat(parts).toString();
@@ -171,7 +171,7 @@ const spawnBlocking = (
 ): SpawnSyncReturns<string> =>
   spawnSync('setsid', [program, ...args], {
     ...{ input: stdin, timeout: timeoutMs, killSignal: 'SIGKILL', encoding: 'utf8' },
-    maxBuffer: MOST_OUTPUT_BYTES,
+    maxBuffer: MAX_OUTPUT_BYTES,
   });
 
 function resultOf({ error, stdout, stderr, status, signal }: SpawnSyncReturns<string>): RunResult {

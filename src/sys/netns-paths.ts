@@ -7,7 +7,7 @@ import { parseMountInfo } from './mounts.ts';
 export const OWN_NETNS = '/proc/self/ns/net';
 
 /** undefined: it is gone, or may not be read (that takes CAP_SYS_PTRACE for processes of others). */
-export async function netnsInode(path: string): Promise<number | undefined> {
+async function netnsInode(path: string): Promise<number | undefined> {
   try {
     return (await stat(path)).ino;
   } catch {

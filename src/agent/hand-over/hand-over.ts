@@ -84,7 +84,8 @@ async function proceed(
       return 'done';
     }
     const { connections } = facts;
-    if (hasStopped) log.info({ engine, connections }, 'the other engine stays for its connections');
+    if (hasStopped)
+      log.info({ engine, connections }, 'keeping the other engine until its connections end');
     return step;
   }
 }

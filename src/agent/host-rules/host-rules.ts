@@ -52,7 +52,7 @@ export function followHostRules(parts: HostRulesParts): HostRulesFollower {
 const LOOK_MS = 1_000;
 /** Where rules could not be written they are retried: first after this, later after twice as long each time. */
 const AGAIN_MS = 10_000;
-const LONGEST_AGAIN_MS = 600_000;
+const MAX_AGAIN_MS = 600_000;
 /** Where rules change all the time, reading them takes a fiftieth of a processor. */
 const REST_AFTER_READING = 50;
 
@@ -191,7 +191,7 @@ class Follower implements HostRulesFollower {
     const waitedMs = this.#parts.clock.monotonicMs() - this.#triedMs;
     if (this.#stuckFor === undefined || waitedMs < this.#againMs) return false;
     this.#stuckFor = undefined;
-    this.#againMs = Math.min(2 * this.#againMs, LONGEST_AGAIN_MS);
+    this.#againMs = Math.min(2 * this.#againMs, MAX_AGAIN_MS);
     return true;
   }
 

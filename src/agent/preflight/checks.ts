@@ -83,7 +83,7 @@ const NEEDED = { CAP_BPF: 39n, CAP_NET_ADMIN: 12n, CAP_PERFMON: 38n } as const;
  * Names the missing capability instead of only reporting that the kernel refused. Returns errors that no
  * capability explains unchanged.
  */
-export function namingCapabilities(
+export function explainMissingCapabilities(
   error: unknown,
   processStatus = readFileSync('/proc/self/status', 'utf8'),
 ): unknown {
@@ -109,7 +109,7 @@ function listed(capabilities: readonly (readonly [name: string, bit: bigint])[])
 /** Before anything is touched. Throws NO_PRIVILEGE. */
 export function checkCapabilities(processStatus?: string): void {
   const refused = new FairleadError('NO_PRIVILEGE', 'the kernel refuses');
-  const named = namingCapabilities(refused, processStatus);
+  const named = explainMissingCapabilities(refused, processStatus);
   if (named !== refused) throw named;
 }
 

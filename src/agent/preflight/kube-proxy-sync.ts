@@ -14,7 +14,7 @@ export async function syncedFamilies(ask: Ask = askBriefly): Promise<ReadonlySet
   return metrics.includes('\nfairlead_') ? new Set() : syncedIn(metrics);
 }
 
-export const syncedIn = (metrics: string): ReadonlySet<Family> =>
+const syncedIn = (metrics: string): ReadonlySet<Family> =>
   new Set(
     [...metrics.matchAll(LAST_SYNC)].flatMap(({ groups: { family, seconds } = {} }) =>
       Number(seconds) > 0 ? FAMILIES.filter((one) => family === undefined || one === family) : [],

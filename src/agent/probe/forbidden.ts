@@ -25,7 +25,7 @@ export function holds({ status }: Pick<ProcessFacts, 'status'>, name: Capability
 }
 
 /** CAP_SYS_ADMIN implies CAP_BPF and CAP_PERFMON (bpf_capable, perfmon_capable). */
-export const mayUseBpf = (facts: Pick<ProcessFacts, 'status'>): boolean =>
+const mayUseBpf = (facts: Pick<ProcessFacts, 'status'>): boolean =>
   holds(facts, 'CAP_BPF') || holds(facts, 'CAP_SYS_ADMIN');
 
 /** undefined: nothing that is known to forbid it explains this errno. */
@@ -51,7 +51,7 @@ const isFiltered = ({ status }: ProcessFacts): boolean => /^Seccomp:\s*2$/m.test
 const REFUSES_ALL = /Couldn't load trivial BPF program/;
 
 /** The cause with what would change it, if the text of an error shows that bpf(2) itself is forbidden. */
-export function banOf(text: string, facts: ProcessFacts): string | undefined {
+export function refusalReason(text: string, facts: ProcessFacts): string | undefined {
   const [errno] = /\b(?:EPERM|EACCES|ENOSYS)\b/.exec(text) ?? [];
   if (errno === undefined || !REFUSES_ALL.test(text)) return undefined;
   const cause = forbiddenBy(errno, facts);

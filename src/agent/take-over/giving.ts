@@ -67,7 +67,7 @@ export function createGiving(parts: GivingParts): OnConnection {
 
   const heard = (text: string): void => {
     if (controlLine(text)?.kind !== 'serves' || stage !== 'released') {
-      log.warn({ successor: from }, 'the successor says what is not of the protocol');
+      log.warn({ successor: from }, 'protocol error from the successor');
       control?.destroy();
       return;
     }

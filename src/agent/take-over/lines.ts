@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lines that the other side says on a connection. Its end closes the connection: those of an HTTP server stay half open
-// otherwise.
+// Reads a connection line by line. When the other side ends it, this side does, too: connections of an HTTP server
+// stay half open otherwise.
 import type { Socket } from 'node:net';
 
 /** Longer ones are none of the protocol. */
-const MOST_CHARACTERS = 1_000;
+const MAX_CHARACTERS = 1_000;
 
 export function onLines(socket: Socket, heard: (line: string) => void): void {
   let rest = '';
@@ -13,7 +13,7 @@ export function onLines(socket: Socket, heard: (line: string) => void): void {
     const lines = (rest + bytes.toString('latin1')).split('\n');
     rest = lines.pop() ?? '';
     for (const line of lines) heard(line);
-    if (rest.length > MOST_CHARACTERS) socket.destroy();
+    if (rest.length > MAX_CHARACTERS) socket.destroy();
   });
   socket.on('end', () => socket.destroy());
   socket.on('error', () => undefined); // It closes then, too.

@@ -15,7 +15,7 @@ export type Step =
   | { readonly kind: 'turn' | 'roll'; readonly services: number; readonly column: ColumnName }
   | { readonly kind: 'warm-up' | 'traffic'; readonly services: number; readonly round: number };
 
-export const hasProxy = (name: ColumnName): boolean => name !== 'none';
+const hasProxy = (name: ColumnName): boolean => name !== 'none';
 
 export function planOf(settings: RunSettings): readonly Step[] {
   const { services, columns, rollTurns } = settings;

@@ -13,7 +13,7 @@ import {
 } from '../report/types.ts';
 
 /** After a ratio. What has no mark differs, with a confidence of 95 %. */
-export const VERDICT_MARKS: Readonly<Record<Verdict, string>> = {
+const VERDICT_MARKS: Readonly<Record<Verdict, string>> = {
   differs: '',
   noise: '~',
   few: '?',

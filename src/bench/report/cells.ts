@@ -2,7 +2,7 @@
 // A size's samples as rows of cells, from which text, Markdown and HTML are made. Pure.
 import { METRIC_NAMES, type MetricName } from './metrics.ts';
 import { type Comparison, compare, type Estimate, estimateOf, valuesOf } from './statistics.ts';
-import { COLUMNS, type ColumnName, type Samples } from './types.ts';
+import type { ColumnName, Samples } from './types.ts';
 
 export interface Cell {
   readonly column: ColumnName;
@@ -52,7 +52,3 @@ function rowOf(
   });
   return { metric, reference, cells };
 }
-
-/** The columns that have at least one sample, in the order of tables. */
-export const columnsIn = (samples: Samples): readonly ColumnName[] =>
-  COLUMNS.filter((name) => Object.values(samples).some((row) => (row[name] ?? []).length > 0));

@@ -14,7 +14,7 @@ export interface Estimate {
   readonly count: number;
 }
 
-export const CONFIDENCE = 0.95;
+const CONFIDENCE = 0.95;
 
 /** Between two values if their number is even. Throws without values. */
 export function medianOf(values: readonly number[]): number {

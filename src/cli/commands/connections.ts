@@ -5,7 +5,7 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import type { Connections } from '../../dataplane/connections.ts';
 import { FairleadError } from '../../errors.ts';
 import { STATE_FILTERS } from '../../observe/connection-rows.ts';
-import { type ConnectionOptions, checkOrigin, meantBy } from '../connections/asked.ts';
+import { type ConnectionOptions, checkOrigin, connectionFilter } from '../connections/asked.ts';
 import { dropStale } from '../connections/drop-stale.ts';
 import { list } from '../connections/list.ts';
 import { connectionsBelow } from '../dataplanes.ts';
@@ -87,7 +87,7 @@ async function listOrDrop(
   }
   checkOrigin(opened, options);
   checkNames(names, opened.ports().filter(isInScope(options)), options);
-  const isMeant = await meantBy(names, options);
-  if (options.dropStale) dropStale(opened, isMeant, options);
-  else await list(opened, isMeant, options);
+  const matches = await connectionFilter(names, options);
+  if (options.dropStale) dropStale(opened, matches, options);
+  else await list(opened, matches, options);
 }

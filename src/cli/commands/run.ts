@@ -224,14 +224,14 @@ async function findAndWarn({ source, own, engine }: Config, log: Logger): Promis
   log.warn({ found, effect, advice }, 'kube-proxy serves this node, too');
 }
 
-interface Told {
+interface StartContext {
   readonly log: Logger;
   /** Shown by `status`. */
   readonly warnings: Problem[];
 }
 
 /** Also if bpf was tried first. */
-function beforeRules(config: Config, { log, warnings }: Told, isStart: boolean): void {
+function beforeRules(config: Config, { log, warnings }: StartContext, isStart: boolean): void {
   const byRules = { ...config, engine: 'iptables' as const };
   if (needsRouteLocalnet(byRules)) {
     warnings.push(...logSettings(applySysctls([ROUTE_LOCALNET]), log));
@@ -257,7 +257,7 @@ const rootOf = ({ cgroupRoot }: Config['own']): string | undefined =>
 async function settingsOf(
   loaded: LoadedConfig,
   chosen: ChosenEngine,
-  { log, warnings }: Told,
+  { log, warnings }: StartContext,
 ): Promise<InstanceSettings> {
   const { config, flags } = loaded;
   const { own, servers } = config;

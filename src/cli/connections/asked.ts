@@ -61,25 +61,25 @@ const servicesWith = (rows: readonly ServiceRow[], selector: Selector): Readonly
   );
 
 /** What the names, the selector and the filters mean. Throws NOT_RUNNING if labels are needed and no agent runs. */
-export async function meantBy(
+export async function connectionFilter(
   names: readonly string[],
   options: ConnectionOptions,
 ): Promise<(connection: Connection) => boolean> {
   const { client, backend } = options;
   const services = await selectedServices(options);
-  const isMeantScope = isInScope(options);
+  const matchesScope = isInScope(options);
   const isAnyPort =
     names.length === 0 &&
     services === undefined &&
     (options.namespace === undefined || options.allNamespaces);
-  const isMeantPort = ({ port }: Connection): boolean => {
+  const matchesPort = ({ port }: Connection): boolean => {
     if (port === undefined || isAnyPort) return isAnyPort;
-    if (!isMeantScope(port)) return false;
+    if (!matchesScope(port)) return false;
     if (services !== undefined && !services.has(`${port.namespace}/${port.name}`)) return false;
     return names.length === 0 || names.some((name) => isNamed(port, name));
   };
   return (connection) =>
-    isMeantPort(connection) &&
+    matchesPort(connection) &&
     (client === undefined || client(connection.client)) &&
     (backend === undefined || backend(connection.backend));
 }

@@ -7,13 +7,13 @@ import { print } from '../output.ts';
 
 export function dropStale(
   connections: Connections,
-  isMeant: (connection: Connection) => boolean,
+  matches: (connection: Connection) => boolean,
   { dryRun }: { readonly dryRun: boolean },
 ): void {
   const verb = dryRun ? 'would drop' : 'dropped';
   let count = 0;
   for (const connection of connections.all('packet')) {
-    if (!isStale(connection) || !isMeant(connection)) continue;
+    if (!isStale(connection) || !matches(connection)) continue;
     if (!dryRun && !connection.dropStale()) continue;
     const { protocol, client, frontend, backend } = connection;
     print(`${verb} ${protocol} ${client} -> ${frontend}, backend ${backend}`);

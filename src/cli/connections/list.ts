@@ -18,7 +18,7 @@ const WATCH_INTERVAL_MS = 1_000;
 
 export async function list(
   opened: Connections,
-  isMeant: ConnectionFilter['isMeant'],
+  matches: ConnectionFilter['matches'],
   options: ConnectionOptions,
 ): Promise<void> {
   const { output, watch, origin, limit, state: states } = options;
@@ -26,7 +26,7 @@ export async function list(
   await show(
     async () => {
       const atSeconds = monotonicSeconds();
-      const filter = { isMeant, states, limit };
+      const filter = { matches, states, limit };
       const listed = listConnections(opened.all(origin), filter, atSeconds);
       const seconds = atSeconds - (before?.atSeconds ?? atSeconds);
       const rows = withRates(listed.rows, before?.rows ?? [], seconds);

@@ -5,7 +5,7 @@ import { socketClients } from '../../dataplane/bpf/affinity/namespaces.ts';
 import { withPinnedAffinity } from '../../dataplane/bpf/affinity/pinned.ts';
 import {
   hasLists,
-  mostClients,
+  maxClients,
   rememberByRules,
   rememberedByRules,
 } from '../../dataplane/iptables/affinity/lists.ts';
@@ -17,7 +17,7 @@ export const affinityFromRules = (bpfRoot: string): Promise<number> =>
 
 /** Once the rules have the Services, and as long as the maps have them. */
 export const affinityToRules = (bpfRoot: string): Promise<number> =>
-  between(bpfRoot, ({ remembered }) => rememberByRules(remembered(), mostClients()));
+  between(bpfRoot, ({ remembered }) => rememberByRules(remembered(), maxClients()));
 
 async function between(
   bpfRoot: string,

@@ -12,7 +12,7 @@ const TIMEOUT_MS = 30_000;
 export type AskProbe = (engine: Engine) => Promise<ProbeReport | undefined>;
 
 /** undefined: no report. */
-export const askProbe: AskProbe = async (engine) => {
+const askProbe: AskProbe = async (engine) => {
   const words = ['probe', '--output', 'json', '--engine', engine];
   const argv = [process.argv[1] ?? '', ...words];
   const { run } = await import('../../sys/exec.ts');
@@ -29,7 +29,7 @@ export function explainLater(log: Pick<Logger, 'warn'>, ask: AskProbe = askProbe
   const tell = (report: ProbeReport | undefined): void => {
     if (report === undefined || !report.engine.ok || report.engine.why.length === 0) return;
     const { tier, engine } = report;
-    log.warn({ why: engine.why, tier: tier.name, needs: tier.missing }, 'a probe found the cause');
+    log.warn({ why: engine.why, tier: tier.name, needs: tier.missing }, 'probe result');
   };
   ask('auto').then(tell, () => undefined);
 }

@@ -66,10 +66,10 @@ function textOf(error: unknown, feature: FeatureName): string {
 }
 
 /** The verifier's last words may be long. */
-const MOST_CHARACTERS = 300;
+const MAX_CHARACTERS = 300;
 
 const shortened = (text: string): string =>
-  text.length <= MOST_CHARACTERS ? text : `${text.slice(0, MOST_CHARACTERS)}…`;
+  text.length <= MAX_CHARACTERS ? text : `${text.slice(0, MAX_CHARACTERS)}…`;
 
 const USES_BPF: readonly Feature['group'][] = ['BPF', 'sockets', 'packets'];
 

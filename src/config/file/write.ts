@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A Config as text. kube-proxy itself would start with the first document; ours follows, and kube-proxy
 // does not read it.
-import { stringify } from 'yaml';
+import { sortedYaml } from '../../lib/yaml/write.ts';
 import { formatDuration } from '../duration.ts';
 import type { Config } from '../types.ts';
 import { OWN_API, OWN_KIND } from './fairlead-schema.ts';
 
 /** --write-config-to: both documents with every default, keys sorted as kube-proxy sorts them. */
 export function configText(config: Config): string {
-  // YAML 1.1 is what kube-proxy reads: `yes` and `0777` must be quoted for it.
-  const text = (value: unknown): string =>
-    stringify(value, { version: '1.1', sortMapEntries: true });
-  return `${text(config.document)}---\n${text(ownDocument(config))}`;
+  return `${sortedYaml(config.document)}---\n${sortedYaml(ownDocument(config))}`;
 }
 
 function ownDocument({

@@ -28,7 +28,7 @@ import {
 } from './inspect/view.ts';
 import type { Tables } from './maps/tables.ts';
 import type { PacketLayer } from './packet/layer.ts';
-import { createMasquerading } from './packet/masqueraded.ts';
+import { withoutDirectReturn } from './packet/masqueraded.ts';
 import type { SocketScopes } from './scope/open.ts';
 import { hasService, isServed } from './stale-sockets/served.ts';
 import type { StaleSocketJudge, StaleSockets } from './stale-sockets/stale-sockets.ts';
@@ -81,7 +81,7 @@ class BpfDataplane implements Dataplane {
   #core: TableSync;
   #nodeAddresses: NodeAddresses;
   /** The plan as far as this kernel can do it. */
-  readonly #feasible: (plan: Plan) => Plan;
+  readonly #withSupportedFeatures: (plan: Plan) => Plan;
   /** A previous agent may have died with ids and blocks that were retired but not released. */
   #adopted: Promise<void>;
   #isUnsure = false;
@@ -97,7 +97,8 @@ class BpfDataplane implements Dataplane {
     this.capabilities = parts.capabilities;
     this.installation = parts.installation;
     const { noDirectReturn } = parts.capabilities;
-    this.#feasible = noDirectReturn === undefined ? (plan) => plan : createMasquerading();
+    this.#withSupportedFeatures =
+      noDirectReturn === undefined ? (plan) => plan : withoutDirectReturn();
     this.#grace = createGracePeriods(parts.waitGracePeriod, parts.log);
     this.#core = createTableSync(parts.tables, this.#grace.wait);
     this.#nodeAddresses = createNodeAddresses(this.#core);
@@ -113,7 +114,7 @@ class BpfDataplane implements Dataplane {
     services: Iterable<ServiceKey> | 'all',
     addresses: readonly NodeAddress[],
   ): Promise<SyncReport> {
-    const plan = this.#feasible(asked);
+    const plan = this.#withSupportedFeatures(asked);
     const changed = services === 'all' ? services : [...services];
     // What a sync has not followed because of an error is followed by the next one, whatever that is of.
     const followed = this.#isFollowed ? changed : 'all';
@@ -136,7 +137,7 @@ class BpfDataplane implements Dataplane {
   }
 
   audit(asked: Plan, addresses: readonly NodeAddress[]): Promise<AuditReport> {
-    const plan = this.#feasible(asked);
+    const plan = this.#withSupportedFeatures(asked);
     return this.#turn(async (core) => {
       this.#parts.packets?.repair();
       for (const entry of this.#parts.packets?.audit(plan) ?? []) this.#drift.push(entry);

@@ -10,7 +10,7 @@ import { rulesGeneration } from '../../sys/netfilter.ts';
 import { iptablesCapabilities } from '../capabilities.ts';
 import type { Dataplane } from '../dataplane.ts';
 import type { Installation } from '../snapshot.ts';
-import { mostClients } from './affinity/lists.ts';
+import { maxClients } from './affinity/lists.ts';
 import { createIptablesDataplane } from './dataplane.ts';
 import { createRenderer } from './render/render.ts';
 import type { RenderSettings } from './render/settings.ts';
@@ -38,7 +38,7 @@ export async function openIptablesDataplane(
     lock.close();
   };
   if (lock.warning !== undefined)
-    log.warn({ reason: lock.warning }, 'lock on the rules taken by another');
+    log.warn({ reason: lock.warning }, 'another process has the name of the lock on the rules');
   try {
     prepareTied();
     const found = await findTools();
@@ -53,7 +53,7 @@ export async function openIptablesDataplane(
       accounting: [],
     });
     return createIptablesDataplane({
-      capabilities: iptablesCapabilities([...found.families.keys()], mostClients()),
+      capabilities: iptablesCapabilities([...found.families.keys()], maxClients()),
       installation: installationOf(found),
       families: familiesOf(found),
       render: renderer.render,

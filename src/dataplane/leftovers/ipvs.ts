@@ -36,9 +36,9 @@ const SETS = [
   ...['HEALTH-CHECK-NODE-PORT', 'IPVS-IPS'],
 ];
 /** Names of sets are cut after so many characters. */
-const LONGEST_NAME = 31;
+const MAX_NAME_LENGTH = 31;
 const SET_NAMES: ReadonlySet<string> = new Set(
-  SETS.flatMap((name) => [`KUBE-${name}`, `KUBE-6-${name}`.slice(0, LONGEST_NAME)]),
+  SETS.flatMap((name) => [`KUBE-${name}`, `KUBE-6-${name}`.slice(0, MAX_NAME_LENGTH)]),
 );
 
 /** Of `ipset save`: those of kube-proxy. */

@@ -109,9 +109,9 @@ export function judgementText(judgement: Judgement): string {
   return isSynced ? `${family}: kube-proxy has synced since it started; ${differs}` : differs;
 }
 
-const MOST_EXAMPLES = 2;
+const MAX_EXAMPLES = 2;
 
 function examples(frontends: readonly OwnFrontend[]): string {
-  const named = frontends.slice(0, MOST_EXAMPLES).map(({ service, text }) => `${service} ${text}`);
-  return ` (${[...named, ...(frontends.length > MOST_EXAMPLES ? ['…'] : [])].join(', ')})`;
+  const named = frontends.slice(0, MAX_EXAMPLES).map(({ service, text }) => `${service} ${text}`);
+  return ` (${[...named, ...(frontends.length > MAX_EXAMPLES ? ['…'] : [])].join(', ')})`;
 }

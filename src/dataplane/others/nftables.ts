@@ -8,7 +8,7 @@ import { frontendText } from '../entry.ts';
 
 export const NFT_TABLE = 'kube-proxy';
 /** Frontends with backends, and those that have none. */
-export const FRONTEND_MAPS: readonly string[] = ['service-ips', 'no-endpoint-services'];
+const FRONTEND_MAPS: readonly string[] = ['service-ips', 'no-endpoint-services'];
 
 interface Element {
   readonly key: Uint8Array;

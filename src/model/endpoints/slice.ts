@@ -23,8 +23,6 @@ import { type EndpointReading, readEndpoint } from './endpoint.ts';
 import { sortEndpoints } from './order.ts';
 import { readWeights } from './weights.ts';
 
-/** Presence of the key is enough: the slice serves DNS alone, not a proxy. */
-
 /** Never throws, whatever `object` is. Linear in its size. Slices share what their `sharing` knows. */
 export function projectSlice(
   ref: ObjectRef,

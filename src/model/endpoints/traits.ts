@@ -4,8 +4,8 @@
 import type { EndpointTraits } from '../types.ts';
 
 /** Nodes of the largest clusters fit several times; each has few kinds of endpoints at a time. */
-export const MOST_NODES = 16_384;
-export const MOST_TRAITS_PER_NODE = 32;
+export const MAX_NODES = 16_384;
+export const MAX_TRAITS_PER_NODE = 32;
 
 /** Gives the first record that says the same. */
 export type ShareTraits = (traits: EndpointTraits) => EndpointTraits;
@@ -17,10 +17,10 @@ export function createTraitsShare(): ShareTraits {
     const known = byNode.get(traits.nodeName);
     const found = known === undefined ? undefined : findSame(known, traits);
     if (found !== undefined) return found;
-    if (known !== undefined && known.length < MOST_TRAITS_PER_NODE) {
+    if (known !== undefined && known.length < MAX_TRAITS_PER_NODE) {
       known.push(traits);
     } else {
-      if (byNode.size >= MOST_NODES) byNode.clear();
+      if (byNode.size >= MAX_NODES) byNode.clear();
       byNode.set(traits.nodeName, [traits]);
     }
     return traits;

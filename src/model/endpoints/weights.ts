@@ -8,8 +8,8 @@ import { WEIGHTS_ANNOTATION } from '../labels.ts';
 import type { Reject } from '../rejection-collector.ts';
 
 /** As in IPVS. */
-export const LARGEST_WEIGHT = 65_535;
-export const USUAL_WEIGHT = 1;
+const LARGEST_WEIGHT = 65_535;
+const USUAL_WEIGHT = 1;
 /** Every address that is not listed. */
 const OTHERS = '*';
 

@@ -16,11 +16,9 @@ import { readForwarding } from './forwarding.ts';
 import { portField, readServicePorts } from './ports.ts';
 import { readSources } from './source-ranges.ts';
 
-/** Presence of the key is enough: some other proxy serves this Service (KEP-2447). */
-
 /** Default of the API: three hours. */
 const DEFAULT_AFFINITY_SECONDS = 10_800;
-const LONGEST_AFFINITY_SECONDS = 86_400;
+const MAX_AFFINITY_SECONDS = 86_400;
 
 /** Never throws, whatever `object` is. Linear in its size. Services share what their `sharing` knows. */
 export function projectService(
@@ -152,10 +150,10 @@ function readAffinitySeconds(spec: JsonRecord, reject: Reject): number {
   const seconds = clientIp?.['timeoutSeconds'];
   if (isAbsent(seconds)) return DEFAULT_AFFINITY_SECONDS;
   const isGood = typeof seconds === 'number' && Number.isInteger(seconds) && seconds >= 1;
-  if (isGood && seconds <= LONGEST_AFFINITY_SECONDS) return seconds;
+  if (isGood && seconds <= MAX_AFFINITY_SECONDS) return seconds;
   reject(
     `${field}.clientIP.timeoutSeconds`,
-    `must be 1 to ${LONGEST_AFFINITY_SECONDS} seconds, not ${shown(seconds)}`,
+    `must be 1 to ${MAX_AFFINITY_SECONDS} seconds, not ${shown(seconds)}`,
     `${DEFAULT_AFFINITY_SECONDS} is used`,
   );
   return DEFAULT_AFFINITY_SECONDS;

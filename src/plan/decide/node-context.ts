@@ -31,7 +31,7 @@ function boundAddress(settings: PlanSettings): string | undefined {
 }
 
 /** Facts about this node; without a Node object only what the settings say. */
-export function nodeFacts(
+function nodeFacts(
   settings: PlanSettings,
   node: Node | undefined,
   neighbours: Pick<NodeFacts, 'others' | 'peers'>,
@@ -116,32 +116,13 @@ export function nodePortAddresses(
   });
 }
 
-/** What is wrong with the settings, one sentence each. Never throws. */
-export function settingsProblems(settings: PlanSettings): readonly string[] {
-  const problems: string[] = [];
-  const keywords = ['primary', 'localhost', 'all'];
-  for (const entry of settings.nodePortAddresses.map((text) => text.trim())) {
-    if (!keywords.includes(entry) && canonicalPrefix(entry) === undefined) {
-      problems.push(`NodePort address ${entry} is neither a prefix nor ${keywords.join(', ')}`);
-    }
-  }
-  for (const cidr of settings.clusterCidrs) {
-    if (canonicalPrefix(cidr) === undefined) problems.push(`cluster CIDR ${cidr} is not a prefix`);
-  }
-  const { bindAddress } = settings;
-  if (bindAddress !== undefined && canonicalAddress(bindAddress) === undefined) {
-    problems.push(`bind address ${bindAddress} is no IP address`);
-  }
-  return problems;
-}
-
 /** Per family, whether there is a detector, for the traffic rules. */
-export const hasDetectors = (found: PerFamily<LocalDetector | undefined>): PerFamily<boolean> => ({
+const hasDetectors = (found: PerFamily<LocalDetector | undefined>): PerFamily<boolean> => ({
   IPv4: found.IPv4 !== undefined,
   IPv6: found.IPv6 !== undefined,
 });
 
-export const sortedServiceCidrs = (lists: Iterable<readonly string[]>): readonly string[] =>
+const sortedServiceCidrs = (lists: Iterable<readonly string[]>): readonly string[] =>
   [...new Set([...lists].flat())].sort(compareText);
 
 /** The parts of the plan that belong to no single Service. */

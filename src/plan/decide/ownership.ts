@@ -12,7 +12,7 @@ export type ServiceOf = (key: ServiceKey) => Service | undefined;
 export type IncumbentOf = (frontend: string) => ServiceKey | undefined;
 
 /** Negative if `a` takes precedence over `b`. */
-export function comparePrecedence(a: ServiceKey, b: ServiceKey, serviceOf: ServiceOf): number {
+function comparePrecedence(a: ServiceKey, b: ServiceKey, serviceOf: ServiceOf): number {
   const ageOfA = serviceOf(a)?.createdAtMs ?? Number.POSITIVE_INFINITY;
   const ageOfB = serviceOf(b)?.createdAtMs ?? Number.POSITIVE_INFINITY;
   if (ageOfA !== ageOfB) return ageOfA < ageOfB ? -1 : 1;

@@ -70,7 +70,7 @@ function matchNodePort(plan: Plan, packet: Packet): FrontendMatch | undefined {
 }
 
 /** The reason why NodePorts do not answer on the address; undefined if they do. */
-export function validateNodePortAddress(plan: Plan, address: string): string | undefined {
+function validateNodePortAddress(plan: Plan, address: string): string | undefined {
   const isLocal = isLoopback(address) || plan.node.localAddresses.includes(address);
   if (!isLocal) return `${address} is no address of this node`;
   if (address === '::1') return 'NodePorts never answer on the loopback of IPv6';

@@ -78,16 +78,16 @@ export interface KubeEvent {
   readonly series?: { readonly count: number; readonly lastObservedTime: string };
 }
 
-const LONGEST_NOTE_BYTES = 1024;
-const LONGEST_INSTANCE = 128;
-const LONGEST_NAME = 253;
+const MAX_NOTE_BYTES = 1024;
+const MAX_INSTANCE_LENGTH = 128;
+const MAX_NAME_LENGTH = 253;
 
 export function buildEvent(facts: EventFacts, { nodeName, nowMs, serial }: EventOrigin): KubeEvent {
   const { reason, target, count } = facts;
   const time = microTime(nowMs);
   // Go names them by nanoseconds in hexadecimal.
   const suffix = (BigInt(Math.floor(nowMs)) * 1_000_000n + BigInt(serial % 1_000_000)).toString(16);
-  const stem = target.name.slice(0, LONGEST_NAME - suffix.length - 1).replace(/[-.]+$/, '');
+  const stem = target.name.slice(0, MAX_NAME_LENGTH - suffix.length - 1).replace(/[-.]+$/, '');
   return {
     apiVersion: 'events.k8s.io/v1',
     kind: 'Event',
@@ -98,11 +98,11 @@ export function buildEvent(facts: EventFacts, { nodeName, nowMs, serial }: Event
     },
     eventTime: time,
     reportingController: KUBE_PROXY,
-    reportingInstance: `${KUBE_PROXY}-${nodeName}`.slice(0, LONGEST_INSTANCE),
+    reportingInstance: `${KUBE_PROXY}-${nodeName}`.slice(0, MAX_INSTANCE_LENGTH),
     type: EVENTS[reason].type,
     reason,
     action: EVENTS[reason].action,
-    note: cutToBytes(facts.note, LONGEST_NOTE_BYTES),
+    note: cutToBytes(facts.note, MAX_NOTE_BYTES),
     regarding: regardingOf(target),
     // The API server rejects a series of one.
     ...(count > 1 && { series: { count, lastObservedTime: time } }),

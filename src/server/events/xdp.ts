@@ -14,7 +14,7 @@ export interface XdpEventsParts {
 }
 
 /** Looks that may each find something new before it is told. */
-const MOST_LOOKS = 6;
+const MAX_LOOKS = 6;
 
 /**
  * Records one Event for all new reasons of devices, when no other has come for an interval: of Events with a reason of
@@ -36,7 +36,7 @@ export function followXdp({ devices, record, nodeName, clock }: XdpEventsParts):
   };
   const look = (): void => {
     looks += 1;
-    if (!note() || looks >= MOST_LOOKS) {
+    if (!note() || looks >= MAX_LOOKS) {
       looks = 0;
       if (untold.size > 0) record('XDPRefused', { kind: 'Node', name: nodeName }, textOf(untold));
       untold.clear();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // /statusz and /flagz as kube-proxy 1.37 has them (k8s.io/component-base/zpages): text by default, and a
 // versioned object for clients that name it in their Accept header.
-import { stringify } from 'yaml';
+import { sortedYaml } from '../../lib/yaml/write.ts';
 import type { HttpResponse } from '../http/response.ts';
 
 export interface ZFacts {
@@ -60,10 +60,7 @@ function structured(
     ...{ kind, apiVersion: `config.k8s.io/${version}`, metadata: { name: COMPONENT } },
     ...(kind === 'Statusz' ? statuszFields(facts) : { flags: facts.flagz() }),
   };
-  const body =
-    type === 'application/yaml'
-      ? stringify(object, { version: '1.1', sortMapEntries: true })
-      : `${JSON.stringify(object)}\n`;
+  const body = type === 'application/yaml' ? sortedYaml(object) : `${JSON.stringify(object)}\n`;
   const contentType = `${type};g=config.k8s.io;v=${version};as=${kind}`;
   return { status: 200, headers: { 'Content-Type': contentType }, body };
 }

@@ -15,7 +15,7 @@ export interface RequestFacts {
   readonly durationMs: number;
 }
 
-export const EVENT_TYPES = ['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK', 'ERROR', 'OTHER'] as const;
+const EVENT_TYPES = ['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK', 'ERROR', 'OTHER'] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 
 /** Of one kind; they only grow. */

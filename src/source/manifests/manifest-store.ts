@@ -3,6 +3,7 @@
 // delivery, where a field stands. Pure bookkeeping: reading is done by manifests.ts.
 import { isSame } from '../../lib/json.ts';
 import { compareText } from '../../lib/names.ts';
+import { lineFinder } from '../../lib/yaml/lines.ts';
 import { refText } from '../../model/object-ref.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { ObjectChange, ObjectRef } from '../../model/types.ts';
@@ -10,7 +11,6 @@ import { type Counting, createCounting } from './last-good/counting.ts';
 import { isOfLost, lossBetween, lostOf } from './loss.ts';
 import { type Manifest, parseManifests } from './parse.ts';
 import type { RemovalGuard } from './removal-guard.ts';
-import { lineFinder } from './trace.ts';
 
 /** What is known of one file. A broken one keeps the manifests of its last good text. */
 interface ManifestFile {

@@ -15,7 +15,7 @@ import { openFolderWatches } from './watch.ts';
 /** Events come in bursts: one save of an editor is three of them. */
 const SETTLE_MS = 10;
 /** A folder that never rests is read at least this often. */
-const LONGEST_SETTLE_MS = 200;
+const MAX_SETTLE_MS = 200;
 /** Catches what no event tells: network file systems, lost events, far link targets. */
 const RESCAN_MS = 5_000;
 /** While the folder is missing nothing can be watched. */
@@ -86,7 +86,7 @@ export function openManifests(
     isStale = true;
     if (isReading || isClosed) return;
     const now = performance.now();
-    if (latestStart === 0) latestStart = now + LONGEST_SETTLE_MS;
+    if (latestStart === 0) latestStart = now + MAX_SETTLE_MS;
     wait(Math.max(0, Math.min(SETTLE_MS, latestStart - now)));
   };
   const wait = (delayMs: number): void => {

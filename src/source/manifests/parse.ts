@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // One file's text -> the API objects in it. What is inside an object is the model's business.
-// js-yaml, not `yaml`, which reads the configuration file: 10,000 Services take it 0.11 to 0.28 s of CPU, and
-// `yaml` 1.8 to 2.3 s. The event loop stands still for that long. trace.ts reads the same whole texts.
-import { CORE_SCHEMA, loadAll, YAMLException } from 'js-yaml';
-import { reasonOf } from '../../errors.ts';
 import type { JsonRecord } from '../../lib/json.ts';
+import { lineFinder } from '../../lib/yaml/lines.ts';
+import { readObjects } from '../../lib/yaml/read.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { ObjectRef } from '../../model/types.ts';
 import { unknownFields } from './known-fields.ts';
 import { candidatesOf, nameObject } from './naming.ts';
-import { lineFinder, withoutTabs } from './trace.ts';
 
-/** js-yaml's own limit for nesting. */
-const DEEPEST = 100;
-
-/** One object, and where in its file it stands: an address of trace.ts. */
+/** One object, and where in its file it stands: an address of lines.ts. */
 export interface Manifest {
   readonly ref: ObjectRef;
   readonly object: JsonRecord;
@@ -39,15 +33,10 @@ export function parseManifests(file: string, text: string): ParsedText {
     // Also the state of a file between truncation and first write, when nobody means "no objects".
     return { ok: false, problem: { file, reason: 'the file is empty: add objects or delete it' } };
   }
-  let documents: readonly unknown[];
-  try {
-    documents = loadDocuments(text);
-  } catch (error) {
-    if (!(error instanceof YAMLException)) {
-      return { ok: false, problem: { file, reason: reasonOf(error) } };
-    }
-    const position = error.mark === undefined ? {} : { line: error.mark.line + 1 };
-    return { ok: false, problem: { file, ...position, reason: error.reason } };
+  const read = readObjects(text);
+  if (!read.ok) {
+    const { line, reason } = read;
+    return { ok: false, problem: { file, ...(line === undefined ? {} : { line }), reason } };
   }
   const manifests: Manifest[] = [];
   const problems: Problem[] = [];
@@ -58,7 +47,7 @@ export function parseManifests(file: string, text: string): ParsedText {
     const line = findLine(at, field);
     return { file, ...(line === undefined ? {} : { line }) };
   };
-  for (const candidate of documents.flatMap(candidatesOf)) {
+  for (const candidate of read.documents.flatMap(candidatesOf)) {
     const named = nameObject(candidate);
     if (named.ok) {
       const { ref, object } = named;
@@ -79,52 +68,4 @@ function leftOut(file: string, kinds: readonly string[]): readonly Problem[] {
   if (kinds.length === 0) return [];
   const reason = `objects of other kinds are not read: ${[...new Set(kinds)].sort().join(', ')}`;
   return [{ file, reason, isWarning: true, isNote: true }];
-}
-
-function loadDocuments(text: string): readonly unknown[] {
-  if (text.trimStart().startsWith('{') && !isDeep(text)) {
-    try {
-      return [JSON.parse(text)];
-    } catch {
-      // JSON is YAML, and the YAML parser's errors have line numbers: let it judge.
-    }
-  }
-  // Core schema: timestamps stay text, as in JSON.
-  const documents = loadAll(withoutTabs(text), undefined, { schema: CORE_SCHEMA });
-  if (text.includes('*')) refuseExpansion(documents, text.length);
-  return documents;
-}
-
-/**
- * True if brackets nest deeper than the YAML parser allows: it then says so, where JSON.parse would
- * hand over what no recursive reader survives. Brackets in strings may only cost the fast path.
- */
-function isDeep(text: string): boolean {
-  let depth = 0;
-  for (let index = 0; index < text.length; index += 1) {
-    const code = text.charCodeAt(index);
-    if (code === 0x7b || code === 0x5b) depth += 1;
-    else if (code === 0x7d || code === 0x5d) depth -= 1;
-    if (depth > DEEPEST) return true;
-  }
-  return false;
-}
-
-/**
- * Aliases can make a small text stand for an enormous, even endless, object. Written out, an object
- * takes at least one character per node: what needs more than its text has, nobody wrote by hand.
- */
-function refuseExpansion(documents: readonly unknown[], limit: number): void {
-  const pending: unknown[] = [...documents];
-  let nodes = pending.length;
-  while (pending.length > 0) {
-    const value = pending.pop();
-    if (typeof value !== 'object' || value === null) continue;
-    const children: readonly unknown[] = Object.values(value);
-    nodes += children.length;
-    if (nodes > limit) {
-      throw new YAMLException('aliases expand to more than the file holds: write the values out');
-    }
-    for (const child of children) pending.push(child);
-  }
 }

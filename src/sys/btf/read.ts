@@ -8,7 +8,7 @@ const WORD = 4;
 const WINDOW = 16 * PAGE;
 /** Little-endian, version 1. */
 const MAGIC = 0x01eb9f;
-const LONGEST_NAME = 64;
+const MAX_NAME_LENGTH = 64;
 
 /** Fills `into` with the bytes from a position on; returns how many there were. */
 export type ReadAt = (into: Uint8Array, position: number) => number;
@@ -55,18 +55,18 @@ export function findNames(
   const found = new Map<string, number>();
   const wanted = new Map(names.map((name) => [name, Buffer.from(`\0${name}\0`)]));
   // What a window ends with is kept before the next: names cross the boundary. At first, it is as if a name had ended.
-  const bytes = Buffer.alloc(LONGEST_NAME + WINDOW);
+  const bytes = Buffer.alloc(MAX_NAME_LENGTH + WINDOW);
   for (let at = start; at < end && wanted.size > 0; ) {
-    const count = Math.min(fill(read, bytes.subarray(LONGEST_NAME), at), end - at);
+    const count = Math.min(fill(read, bytes.subarray(MAX_NAME_LENGTH), at), end - at);
     if (count === 0) break;
-    const seen = bytes.subarray(0, LONGEST_NAME + count);
+    const seen = bytes.subarray(0, MAX_NAME_LENGTH + count);
     for (const [name, text] of wanted) {
       const index = seen.indexOf(text);
       if (index < 0) continue;
-      found.set(name, at - start + index + 1 - LONGEST_NAME);
+      found.set(name, at - start + index + 1 - MAX_NAME_LENGTH);
       wanted.delete(name);
     }
-    bytes.copyWithin(0, count, LONGEST_NAME + count);
+    bytes.copyWithin(0, count, MAX_NAME_LENGTH + count);
     at += count;
   }
   return found;

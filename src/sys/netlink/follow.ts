@@ -34,7 +34,7 @@ const NETLINK_ROUTE = 0;
 const GROUPS = 0x1 | 0x10 | 0x100;
 /** About 2,000 notifications of devices, when the loop is busy. */
 const RECEIVE_BUFFER = 4 * 1024 * 1024;
-const MOST_DUMPS = 10;
+const MAX_DUMPS = 10;
 
 /** Throws NativeError if the socket cannot be opened or read. */
 export function followNetwork(open: OpenSocket = native.openNetlink): NetworkFollower {
@@ -113,7 +113,7 @@ export function readNetwork(open: OpenSocket = native.openNetlink): Network {
       const messages = [...links, ...addresses];
       const isWhole = messages.every(({ flags }) => (flags & DUMP_INTERRUPTED) === 0);
       // Under constant change the last one stands: what it lacks is notified.
-      if (isWhole || dumps === MOST_DUMPS) return withMessages(EMPTY_NETWORK, messages);
+      if (isWhole || dumps === MAX_DUMPS) return withMessages(EMPTY_NETWORK, messages);
     }
   } finally {
     socket.close();

@@ -13,7 +13,7 @@ const STATE_AT = 8;
 const NDA = { DST: 1, LLADDR: 2 };
 const NUD = { PROBE: 0x10, NOARP: 0x40, PERMANENT: 0x80 };
 const NLM_F_REPLACE = 0x100;
-const MOST_ASKED = 4;
+const MAX_ASKED = 4;
 
 /** Fine if there is none. */
 export function askNeighbours(ifindex: number): void {
@@ -21,7 +21,7 @@ export function askNeighbours(ifindex: number): void {
   const found = netlinkRequest({ ...dump, body: new Uint8Array(NDMSG_SIZE) }).filter(
     ({ body }) => u32(body, 4) === ifindex && mayBeAsked(body),
   );
-  for (const { body } of found.slice(0, MOST_ASKED)) ask(probeOf(body));
+  for (const { body } of found.slice(0, MAX_ASKED)) ask(probeOf(body));
 }
 
 function ask(body: Uint8Array): void {

@@ -19,7 +19,7 @@ export interface NodeAddresses {
  * Of all devices that are up, each once. Without IPv6 link-local addresses, which are ambiguous without a zone; the
  * kernel has no local routes for addresses of devices that are down.
  */
-export function nodeAddressesIn({ links, addresses }: Network): readonly NodeAddress[] {
+function nodeAddressesIn({ links, addresses }: Network): readonly NodeAddress[] {
   const found = new Map<string, NodeAddress>();
   for (const { ifindex, isUp } of links.values()) {
     for (const { family, address } of isUp ? (addresses.get(ifindex) ?? []) : []) {

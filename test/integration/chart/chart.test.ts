@@ -4,9 +4,9 @@
 import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { parseAllDocuments } from 'yaml';
 import { run } from '../../../src/sys/exec.ts';
 import { CHART, helmTemplate, prepareHelm } from '../../support/programs/helm.ts';
+import { parseYamls } from '../../support/yaml.ts';
 import { type ControlPlane, startControlPlane } from '../cluster/control-plane/control-plane.ts';
 import { prepareCluster } from '../cluster/programs/binaries.ts';
 import { installMonitoringKinds } from './monitoring-kinds.ts';
@@ -48,7 +48,7 @@ interface Manifest {
 }
 
 const podOf = (text: string): Record<string, unknown> => {
-  const objects = parseAllDocuments(text).map((each): Manifest => each.toJS());
+  const objects = parseYamls<Manifest>(text);
   return objects.find(({ kind }) => kind === 'DaemonSet')!.spec!.template.spec;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kinds of the Prometheus operator that the chart has objects of, as far as an API server needs to know them: names, and of
 // their fields those that the chart sets.
-import { stringify } from 'yaml';
+import { dump } from 'js-yaml';
 import { untilHolds } from '../../support/until.ts';
 import type { ControlPlane } from '../cluster/control-plane/control-plane.ts';
 
@@ -44,7 +44,7 @@ const definition = (kind: string, spec: object): object => ({
 
 export async function installMonitoringKinds(plane: ControlPlane): Promise<void> {
   const kinds = { PodMonitor: POD_MONITOR, PrometheusRule: PROMETHEUS_RULE };
-  const text = Object.entries(kinds).map(([kind, spec]) => stringify(definition(kind, spec)));
+  const text = Object.entries(kinds).map(([kind, spec]) => dump(definition(kind, spec)));
   await plane.kubectl(['apply', '-f', '-'], text.join('---\n'));
   // A kind can be used a moment after it has been defined.
   for (const kind of Object.keys(kinds)) {

@@ -4,7 +4,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parse } from 'yaml';
+import { parseYaml } from '../../support/yaml.ts';
 import type { ContainerSpec } from './container.ts';
 import type { Rooted } from './machine.ts';
 import { bindMount, type ContainerMount } from './mounts.ts';
@@ -12,7 +12,7 @@ import { bindMount, type ContainerMount } from './mounts.ts';
 const BASE = fileURLToPath(
   new URL('../../../deploy/kustomize/base/daemon-set.yaml', import.meta.url),
 );
-const [BASE_CONTAINER] = parse(readFileSync(BASE, 'utf8')).spec.template.spec.containers;
+const [BASE_CONTAINER] = parseYaml(readFileSync(BASE, 'utf8')).spec.template.spec.containers;
 export const CAPABILITIES: readonly string[] = BASE_CONTAINER.securityContext.capabilities.add;
 
 /** What of the base is missing or different. */
@@ -67,7 +67,7 @@ interface VolumeMount {
 
 /** Those of host paths: the others only name the API server. */
 function baseMounts(root: string): ContainerMount[] {
-  const { volumes } = parse(readFileSync(BASE, 'utf8')).spec.template.spec;
+  const { volumes } = parseYaml(readFileSync(BASE, 'utf8')).spec.template.spec;
   return (volumes as readonly Volume[]).flatMap(({ name, hostPath }) => {
     if (hostPath === undefined) return [];
     const mount = (BASE_CONTAINER.volumeMounts as readonly VolumeMount[]).find(

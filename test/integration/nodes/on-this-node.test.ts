@@ -11,7 +11,7 @@ import type { Status } from '../../../src/observe/status.ts';
 import type { Finding, Topic } from '../../../src/on-node/finding.ts';
 import { fairleadPaths } from '../../support/fixture/proxies/fairlead.ts';
 import { type OtherNode, onEachProxy } from '../../support/nodes/other-node.ts';
-import { evaluateAlerts, preparePromql } from '../../support/promql.ts';
+import { evaluateAlerts, preparePromql } from '../../support/programs/promql.ts';
 import { AT_ONCE_MS, untilHolds } from '../../support/until.ts';
 
 const promql = await preparePromql();

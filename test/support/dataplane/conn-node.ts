@@ -4,7 +4,6 @@ import {
   type ConnectionTables,
   connectionsOf,
 } from '../../../src/dataplane/bpf/flows/connections.ts';
-import { SOCKET_PEER_SIZE } from '../../../src/dataplane/bpf/flows/sockets.ts';
 import { snapshotOf } from '../../../src/dataplane/bpf/inspect/view.ts';
 import { createMemoryTables, memoryArray } from '../../../src/dataplane/bpf/maps/memory.ts';
 import { createTableSync } from '../../../src/dataplane/bpf/sync/table-sync.ts';
@@ -31,6 +30,8 @@ export interface ConnNode {
 }
 
 const FRONTENDS = 64;
+/** struct socket_peer of bpf/socket/types.h. */
+const SOCKET_PEER_SIZE = 48;
 
 /** fl_tcp_sock. */
 export interface MemorySockets {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What kubeadm makes for kube-proxy (cmd/kubeadm/app/phases/addons/proxy/manifests.go): the ConfigMap
 // with both its files, the ServiceAccount with its role, and the DaemonSet.
-import { stringify } from 'yaml';
+import { dump } from 'js-yaml';
 import { kubernetesVersion } from '../programs/kubernetes.ts';
 import { kubeadmConfig } from './config.ts';
 
@@ -42,12 +42,12 @@ export const kubeadmObjects = (server: string): string =>
       kind: 'ConfigMap',
       metadata: { ...metadata, labels: { app: 'kube-proxy' } },
       data: {
-        'kubeconfig.conf': stringify(kubeconfig(server)),
+        'kubeconfig.conf': dump(kubeconfig(server)),
         'config.conf': kubeadmConfig('/var/lib/kube-proxy/kubeconfig.conf', POD_RANGES),
       },
     },
   ]
-    .map((object) => stringify(object))
+    .map((object) => dump(object))
     .concat(DAEMON_SET)
     .join('---\n');
 

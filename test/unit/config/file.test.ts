@@ -124,7 +124,7 @@ describe('errors name the field and its line', () => {
     {
       name: 'a duplicate key',
       text: `${HEAD}mode: ""\nmode: iptables\n`,
-      says: ['c.yaml:4: is not YAML: Map keys must be unique'],
+      says: ['c.yaml:4: is not YAML: duplicated mapping key'],
     },
     {
       name: 'a document that is a list',
@@ -419,7 +419,9 @@ test('anchors and merges of YAML are followed', () => {
   const { nftables } = fromFile(text).document;
   expect([nftables.syncPeriod, nftables.masqueradeBit]).toEqual(['9s', 3]);
   const [problem] = problemsOf(() => fromFile(`${HEAD}iptables: *nobody\n`));
-  expect(problem).toMatch(/^c\.yaml:1: is not YAML: Unresolved alias/);
+  expect(problem).toBe('c.yaml:3: is not YAML: unidentified alias "nobody"');
+  const [endless] = problemsOf(() => fromFile(`${HEAD}iptables: &all {all: *all}\n`));
+  expect(endless).toMatch(/^c\.yaml: is not YAML: aliases expand to more than the file holds/);
 });
 
 describe('what settings mean', () => {

@@ -4,21 +4,21 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { parse } from 'yaml';
 import { HEALTHZ_PORT } from '../../../src/config/addresses.ts';
 import { FLAGS } from '../../../src/config/flags/flags.ts';
 import { DEFAULT_RUN_DIR } from '../../../src/config/instance-paths.ts';
 import { MOUNTED_KUBECONFIG } from '../../../src/source/apiserver/transport/api-server.ts';
+import { parseYaml } from '../../support/yaml.ts';
 
 const root = new URL('../../..', import.meta.url).pathname;
 const folder = join(root, 'deploy/kustomize');
 const text = (path: string): string => readFileSync(join(folder, path), 'utf8');
-const { spec: set, metadata } = parse(text('base/daemon-set.yaml'));
+const { spec: set, metadata } = parseYaml(text('base/daemon-set.yaml'));
 const pod = set.template.spec;
 const [agent] = pod.containers;
 /** The values that a component's patch adds. */
 const added = (name: string): readonly { readonly path: string; readonly value: Component }[] =>
-  parse(parse(text(`components/${name}/kustomization.yaml`)).patches[0].patch);
+  parseYaml(parseYaml(text(`components/${name}/kustomization.yaml`)).patches[0].patch);
 
 interface Named {
   readonly name: string;
@@ -65,8 +65,8 @@ describe('the DaemonSet', () => {
   });
 
   test('is removed after its agent has ended, which holds what is removed', () => {
-    const [{ patch }] = parse(text('remove/kustomization.yaml')).patches;
-    expect(parse(patch)).toContainEqual({
+    const [{ patch }] = parseYaml(text('remove/kustomization.yaml')).patches;
+    expect(parseYaml(patch)).toContainEqual({
       op: 'replace',
       path: '/spec/updateStrategy/rollingUpdate',
       value: { maxSurge: 0, maxUnavailable: '100%' },
@@ -74,8 +74,8 @@ describe('the DaemonSet', () => {
   });
 
   test('is removed once another proxy serves, and fails with the exit code of the command', () => {
-    const [{ patch }] = parse(text('remove/kustomization.yaml')).patches;
-    expect(parse(patch)).toContainEqual({
+    const [{ patch }] = parseYaml(text('remove/kustomization.yaml')).patches;
+    expect(parseYaml(patch)).toContainEqual({
       op: 'replace',
       path: '/spec/template/spec/containers/0/args',
       value: ['while fairlead cleanup --drain --wait-for-proxy=5m || exit; do sleep 30; done'],
@@ -171,15 +171,15 @@ test('flags in manifests are flags of the program', () => {
 });
 
 test('the account is bound to kube-proxy’s role', () => {
-  const account = parse(text('base/service-account.yaml'));
-  const { roleRef, subjects } = parse(text('base/rights.yaml'));
+  const account = parseYaml(text('base/service-account.yaml'));
+  const { roleRef, subjects } = parseYaml(text('base/rights.yaml'));
   expect(roleRef).toMatchObject({ kind: 'ClusterRole', name: 'system:node-proxier' });
   expect(subjects).toMatchObject([{ kind: 'ServiceAccount', name: account.metadata.name }]);
   expect(pod.serviceAccountName).toBe(account.metadata.name);
 });
 
 test('the base lists every manifest of its folder', () => {
-  const { resources } = parse(text('base/kustomization.yaml'));
+  const { resources } = parseYaml(text('base/kustomization.yaml'));
   const files = readdirSync(join(folder, 'base')).filter((name) => name !== 'kustomization.yaml');
   expect([...resources].sort()).toEqual(files.sort());
 });

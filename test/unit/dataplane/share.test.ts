@@ -3,7 +3,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { BPF, type Capabilities, ORIGINS, servedBy } from '../../../src/dataplane/capabilities.ts';
-import { shareOf } from '../../../src/dataplane/share.ts';
+import { createSharing } from '../../../src/dataplane/share.ts';
 import type { Protocol } from '../../../src/model/types.ts';
 import { ALGORITHM_NAMES } from '../../../src/plan/decide/balancing.ts';
 import type { Frontend, Plan, ServicePortPlan } from '../../../src/plan/types.ts';
@@ -26,7 +26,7 @@ const TELCO = port('telco', 'SCTP', clusterIp('10.96.0.3'));
 const PLAN = planOf(WEB, OPEN, TELCO);
 
 const shares = (plan: Plan, dataplanes: readonly Capabilities[]) =>
-  dataplanes.map((_, index) => planLines(shareOf(plan, dataplanes, index)));
+  dataplanes.map((_, index) => planLines(createSharing(dataplanes, index).planOf(plan)));
 
 const BY_BPF = [
   'web 10.96.0.1:80/TCP',
@@ -60,7 +60,7 @@ describe('who gets what', () => {
 });
 
 test('a whole Service is the identical object, a cut one is identical at every look', () => {
-  const share = shareOf(PLAN, [BPF], 0);
+  const share = createSharing([BPF], 0).planOf(PLAN);
   expect(share.services.get('default/open')).toBe(PLAN.services.get('default/open'));
   const cut = share.services.get('default/web');
   expect(cut).not.toBe(PLAN.services.get('default/web'));
@@ -69,8 +69,8 @@ test('a whole Service is the identical object, a cut one is identical at every l
 
 test('the share is as live as the plan, and a Service without a share is not there', () => {
   const services = new Map(PLAN.services);
-  const { services: share } = shareOf({ ...PLAN, services }, [LAST_RESORT, BPF], 0);
-  const { services: none } = shareOf({ ...PLAN, services }, [LAST_RESORT, BPF], 1);
+  const { services: share } = createSharing([LAST_RESORT, BPF], 0).planOf({ ...PLAN, services });
+  const { services: none } = createSharing([LAST_RESORT, BPF], 1).planOf({ ...PLAN, services });
   expect([share.size, [...share.keys()], none.size, none.has('default/web')]).toEqual([
     ...[3, ['default/web', 'default/open', 'default/telco']],
     ...[0, false],

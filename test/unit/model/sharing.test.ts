@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { projectSlice } from '../../../src/model/endpoints/slice.ts';
 import { projectService } from '../../../src/model/service/service.ts';
-import { createListShare, createSharing, MOST_LISTS } from '../../../src/model/sharing.ts';
+import { createListShare, createSharing, MAX_LISTS } from '../../../src/model/sharing.ts';
 import { service, slice } from '../plan/support.ts';
 
 describe('createSharing', () => {
@@ -78,9 +78,9 @@ describe('createListShare', () => {
   it('forgets all when full, and goes on sharing', () => {
     const share = createListShare<number>(String);
     const first = share([0]);
-    for (let n = 1; n < MOST_LISTS; n += 1) share([n]);
+    for (let n = 1; n < MAX_LISTS; n += 1) share([n]);
     expect(share([0])).toBe(first);
-    share([MOST_LISTS]);
+    share([MAX_LISTS]);
     const second = share([0]);
     expect(second).not.toBe(first);
     expect(share([0])).toBe(second);

@@ -44,7 +44,7 @@ const list = (
 ) =>
   listConnections(
     all,
-    { isMeant: () => true, states: options.states, limit: options.limit ?? 100 },
+    { matches: () => true, states: options.states, limit: options.limit ?? 100 },
     1000.7,
   );
 const keys = (rows: readonly ConnectionRow[]): readonly string[] => rows.map(({ key }) => key);

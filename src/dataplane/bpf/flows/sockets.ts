@@ -16,9 +16,6 @@ interface Element {
   readonly value: Uint8Array;
 }
 
-/** struct socket_peer of bpf/socket/types.h. */
-export const SOCKET_PEER_SIZE = 48;
-
 const OPEN: ConnectionView = {
   state: 'open',
   snat: undefined,

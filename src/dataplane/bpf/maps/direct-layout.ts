@@ -77,11 +77,3 @@ export function encodeLocalBackendKey(key: LocalBackendKey): Uint8Array {
   view(bytes).setUint16(20, key.port, true);
   return bytes;
 }
-
-export function decodeLocalBackendKey(bytes: Uint8Array): LocalBackendKey {
-  return {
-    address: decodePingKey(bytes.subarray(0, 16)),
-    serviceId: view(bytes).getUint32(16, true),
-    port: view(bytes).getUint16(20, true),
-  };
-}

@@ -172,33 +172,6 @@ export function encodeDevice(value: DeviceValue): Uint8Array {
 
 const MAC_AT = 26;
 
-export function decodeDevice(bytes: Uint8Array): DeviceValue {
-  const address = (at: number, size: number): string | undefined => {
-    const part = bytes.subarray(at, at + size);
-    return part.every((byte) => byte === 0) ? undefined : addressText(part);
-  };
-  const ipv4 = address(4, 4);
-  const ipv6 = address(8, 16);
-  const mac = bytes.subarray(MAC_AT, MAC_AT + 6);
-  const hasMac = mac.some((byte) => byte !== 0);
-  return {
-    ifindex: view(bytes).getUint32(0, true),
-    snat: {
-      ...(ipv4 === undefined ? {} : { IPv4: ipv4 }),
-      ...(ipv6 === undefined ? {} : { IPv6: ipv6 }),
-    },
-    isPod: ((bytes[24] ?? 0) & 1) !== 0,
-    leadsToPod: ((bytes[24] ?? 0) & 2) !== 0,
-    isXdpTarget: ((bytes[24] ?? 0) & 4) !== 0,
-    dropsOthers: ((bytes[24] ?? 0) & 8) !== 0,
-    isUplink: ((bytes[24] ?? 0) & 16) !== 0,
-    isTunnel: ((bytes[24] ?? 0) & 32) !== 0,
-    mac: hasMac
-      ? Array.from(mac, (byte) => byte.toString(16).padStart(2, '0')).join(':')
-      : undefined,
-  };
-}
-
 /** struct ping_key: v4-mapped for IPv4. */
 export function encodePingKey(address: string): Uint8Array {
   const bytes = new Uint8Array(PACKET_SIZE.ping_key);

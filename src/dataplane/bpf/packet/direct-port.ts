@@ -100,7 +100,7 @@ function write(runtime: ArrayTable, offset: number, value: number): void {
 }
 
 /** Of the devices with the node's addresses the smallest; 0: there is none, which counts as Ethernet's. */
-export function mtuBetween(
+function mtuBetween(
   { links, addresses }: Pick<Network, 'links' | 'addresses'>,
   node: Pick<Plan['node'], 'addresses'>,
 ): number {

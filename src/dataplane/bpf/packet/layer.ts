@@ -215,7 +215,8 @@ export async function openPacketLayer(
       audit: ({ node }) => [...peers.audit(node), ...directPort.audit(), ...cookies.audit()],
       repair() {
         const devices = [...follower.repair(), ...(xdp?.repair() ?? [])];
-        if (devices.length > 0) log.warn({ devices }, 'programs had been detached, attached again');
+        if (devices.length > 0)
+          log.warn({ devices }, 'programs that somebody detached are attached again');
       },
       close,
     };

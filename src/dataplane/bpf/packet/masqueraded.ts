@@ -4,7 +4,7 @@ import type { Frontend, Plan, ServicePlan, TrafficRule } from '../../../plan/typ
 import { mappedView } from '../../mapped-view.ts';
 
 /** The same plan, and the same Service, gives the identical (===) one; Services that ask for nothing are the plan's own. */
-export function createMasquerading(): (plan: Plan) => Plan {
+export function withoutDirectReturn(): (plan: Plan) => Plan {
   const plans = new WeakMap<Plan, Plan>();
   const services = new WeakMap<ServicePlan, ServicePlan>();
   const serviceOf = (service: ServicePlan): ServicePlan => {

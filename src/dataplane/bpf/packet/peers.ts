@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fl_peer: the other nodes of the cluster, each under all its addresses. Geneve is accepted from all of them, so that no
-// node is a stranger to one that knows its annotation already; requests are sent to those that have a port.
+// fl_peer: the other nodes of the cluster, each under all its addresses. Requests are sent to those that have a port.
+// Geneve is accepted from all: another node may have read our annotation before we have read its own.
 import type { Logger } from '../../../log.ts';
 import type { NodeFacts } from '../../../plan/types.ts';
 import type { BpfMap } from '../../../sys/native.ts';

@@ -7,7 +7,7 @@ import { addressBytes } from '../../../lib/address-bytes.ts';
 import { type BpfProgram, connectSockets, readIterator } from '../../../sys/native.ts';
 import type { Loaded } from '../loader/load.ts';
 import { part } from './finder.ts';
-import { type ConnectAgain, type ConnectOutcome, MOST_AT_ONCE } from './keeping.ts';
+import { type ConnectAgain, type ConnectOutcome, MAX_AT_ONCE } from './keeping.ts';
 import type { StaleSocket } from './socket.ts';
 
 export const HOLDERS_OBJECT = 'holders.bpf.o';
@@ -44,7 +44,7 @@ export const byHolders =
   };
 
 async function findHolders(program: BpfProgram): Promise<ReadonlyMap<bigint, Holder>> {
-  const { bytes } = await readIterator(program, { maxBytes: MOST_AT_ONCE * HOLDER_SIZE });
+  const { bytes } = await readIterator(program, { maxBytes: MAX_AT_ONCE * HOLDER_SIZE });
   return decodeHolders(bytes);
 }
 

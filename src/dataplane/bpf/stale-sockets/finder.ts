@@ -8,8 +8,8 @@ import { netnsPaths, OWN_NETNS } from '../../../sys/netns-paths.ts';
 import { codeOf } from '../loader/errors.ts';
 import type { Loaded } from '../loader/load.ts';
 import { inNetns } from './namespace.ts';
-import { type Found, MOST_SOCKETS } from './pass.ts';
-import { withRests } from './rests.ts';
+import { type Found, MAX_SOCKETS } from './pass.ts';
+import { withCooldown } from './rests.ts';
 import { decodeStaleSockets, STALE_SOCKET_SIZE, type StaleSocket } from './socket.ts';
 
 export const FIND_OBJECT = 'find_stale.bpf.o';
@@ -23,14 +23,14 @@ export interface FindOptions {
 /** Rejects if none can be found. */
 export type FindStale = (options: FindOptions) => Promise<Found>;
 
-const MOST_BYTES = MOST_SOCKETS * STALE_SOCKET_SIZE;
+const MAX_BYTES = MAX_SOCKETS * STALE_SOCKET_SIZE;
 
 export const byRecords =
   (loaded: Pick<Loaded, 'maps' | 'programs'>): FindStale =>
   async ({ resetsTcp }) => {
     const { bytes, isWhole } = await readIterator(part(loaded.programs, 'fl_find_stored'), {
       map: part(loaded.maps, 'fl_sock'),
-      maxBytes: MOST_BYTES,
+      maxBytes: MAX_BYTES,
     });
     const stored = decodeStaleSockets(bytes);
     if (!resetsTcp) {
@@ -53,7 +53,7 @@ export const byRecords =
 /** Of the agent's own namespace alone if it may enter no other. */
 export function byWalking({ programs }: Pick<Loaded, 'programs'>, canEnter: boolean): FindStale {
   const walkers = [part(programs, 'fl_walk_udp'), part(programs, 'fl_walk_tcp')];
-  return withRests(async ({ resetsTcp }) => {
+  return withCooldown(async ({ resetsTcp }) => {
     const paths = canEnter ? (await netnsPaths()).values() : [OWN_NETNS];
     return upToMost(await searchEach(paths, resetsTcp ? walkers : walkers.slice(0, 1)));
   });
@@ -71,7 +71,7 @@ export async function searchEach(
     try {
       await inNetns(path, async (netns) => {
         for (const iterator of iterators) {
-          const found = await readIterator(iterator, { ...netns, maxBytes: MOST_BYTES });
+          const found = await readIterator(iterator, { ...netns, maxBytes: MAX_BYTES });
           sockets.push(...decodeStaleSockets(found.bytes));
           isWhole &&= found.isWhole;
         }
@@ -91,8 +91,8 @@ function isGone(error: unknown): boolean {
 
 /** What an iterator writes is cut only when more than that has been read. */
 const upToMost = ({ sockets, isWhole, failures }: Found): Found => ({
-  sockets: sockets.slice(0, MOST_SOCKETS),
-  isWhole: isWhole && sockets.length <= MOST_SOCKETS,
+  sockets: sockets.slice(0, MAX_SOCKETS),
+  isWhole: isWhole && sockets.length <= MAX_SOCKETS,
   failures,
 });
 

@@ -9,21 +9,21 @@ import { narrowText, type StaleSocket } from './socket.ts';
  */
 export type ConnectOutcome = 'connected' | 'refused' | 'failed' | 'gone';
 
-/** Outcomes in the order of the sockets, of which there are at most MOST_AT_ONCE. */
+/** Outcomes in the order of the sockets, of which there are at most MAX_AT_ONCE. */
 export type ConnectAgain = (sockets: readonly StaleSocket[]) => Promise<readonly ConnectOutcome[]>;
 
 /** As many as the maps of bpf/socket/stale have room for. */
-export const MOST_AT_ONCE = 8_192;
+export const MAX_AT_ONCE = 8_192;
 /** As many as fl_refused_sock has room for. */
-export const MOST_NAMED = 8_192;
+export const MAX_NAMED = 8_192;
 
 export async function inParts<T, Outcome>(
   all: readonly T[],
   work: (part: readonly T[]) => Promise<readonly Outcome[]>,
 ): Promise<readonly Outcome[]> {
   const outcomes: (readonly Outcome[])[] = [];
-  for (let from = 0; from < all.length; from += MOST_AT_ONCE)
-    outcomes.push(await work(all.slice(from, from + MOST_AT_ONCE)));
+  for (let from = 0; from < all.length; from += MAX_AT_ONCE)
+    outcomes.push(await work(all.slice(from, from + MAX_AT_ONCE)));
   return outcomes.flat();
 }
 
@@ -66,7 +66,7 @@ export async function keep(
     const outcome = outcomes[index];
     if (outcome === 'connected') kept.connected.push(socket);
     else if (outcome === 'failed') kept.rest.push({ ...socket, hasOtherRecord: true });
-    else if (kept.served.length < MOST_NAMED && mayServe(socket)) kept.served.push(socket);
+    else if (kept.served.length < MAX_NAMED && mayServe(socket)) kept.served.push(socket);
     else if (outcome === 'refused') kept.waiting.push(socket);
     else kept.rest.push(socket);
   }

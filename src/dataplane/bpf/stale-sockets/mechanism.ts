@@ -137,7 +137,7 @@ function readObject(name: string): Uint8Array {
 }
 
 /** Rejects if this kernel cannot find descriptors by their sockets. */
-export const openHolders = async (loading: Loading): Promise<ConnectAgain> => {
+const openHolders = async (loading: Loading): Promise<ConnectAgain> => {
   const holders = { bytes: readObject(HOLDERS_OBJECT), rodata: [{}] };
   return byHolders(await load(holders, ['fl_asked'], loading));
 };

@@ -4,11 +4,11 @@
 // programs with its next datagram, or else reported with its reason, and affects no other socket.
 import { reasonOf } from '../../../errors.ts';
 import type { DestroyedSockets, LeftSockets } from '../../snapshot.ts';
-import { inParts, type KeepParts, keep, MOST_NAMED } from './keeping.ts';
+import { inParts, type KeepParts, keep, MAX_NAMED } from './keeping.ts';
 import type { StaleSocket } from './socket.ts';
 
 /** Sockets of one pass: bounds its memory and the time until the next one. */
-export const MOST_SOCKETS = 32_768;
+export const MAX_SOCKETS = 32_768;
 
 export interface Found {
   readonly sockets: readonly StaleSocket[];
@@ -28,7 +28,7 @@ export interface PassParts {
   readonly netnsPaths: (inodes: ReadonlySet<number>) => Promise<ReadonlyMap<number, string>>;
   /** That of the agent's own namespace. */
   readonly ownPath: string;
-  /** Outcomes in the order of the sockets, which are all of the namespace at `path`; at most MOST_AT_ONCE. */
+  /** Outcomes in the order of the sockets, which are all of the namespace at `path`; at most MAX_AT_ONCE. */
   readonly destroyIn: (
     path: string,
     sockets: readonly StaleSocket[],
@@ -93,7 +93,7 @@ export async function runPass(parts: PassParts): Promise<PassReport> {
     failures.map((reason) => [reason, { reason, count: 0 }]),
   );
   const refused: bigint[] = [];
-  const hasRoom = (): boolean => kept.served.length + refused.length < MOST_NAMED;
+  const hasRoom = (): boolean => kept.served.length + refused.length < MAX_NAMED;
   let isSearched = failures.length === 0;
   for (const [netns, group] of namespaces) {
     const path = paths.get(netns);

@@ -72,7 +72,7 @@ interface Held {
 const TRIAL_TICK_MS = 100;
 const TICK_MS = 2000;
 const FIRST_DELAY_MS = 60_000;
-const MOST_DELAY_MS = 3_600_000;
+const MAX_DELAY_MS = 3_600_000;
 const NOTHING: XdpTraffic = { sent: 0, lost: 0 };
 
 class Follower implements XdpFollower {
@@ -244,7 +244,7 @@ class Follower implements XdpFollower {
     const isNews = held.told !== reason;
     Object.assign(held, { phase: 'refused', reason, told: reason, trial: undefined });
     held.atMs = this.#now() + delayMs;
-    held.delayMs = Math.min(2 * delayMs, MOST_DELAY_MS);
+    held.delayMs = Math.min(2 * delayMs, MAX_DELAY_MS);
     if (!isNews) return;
     const fields = { device: held.name, reason, retrySeconds: delayMs / 1000 };
     this.#parts.log.warn(fields, 'XDP is not used on a device, its packets pass the network stack');

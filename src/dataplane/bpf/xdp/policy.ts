@@ -86,7 +86,7 @@ function virtualKind({ ifindex, kind }: Link, { links }: Network): string | unde
   return ports.find((port) => port.kind !== undefined)?.kind;
 }
 
-/** Whoever names it knows it. */
+/** Named with mode native: then the operator answers for what is usually a reason against XDP. */
 const isChosen = ({ mode, isNamed }: Asked): boolean => mode === 'native' && isNamed;
 
 const hasVlans = ({ ifindex }: Link, { links }: Network): boolean =>

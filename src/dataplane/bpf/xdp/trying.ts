@@ -8,7 +8,7 @@ export type TrialResult =
   | { readonly kind: 'going on' | 'failed'; readonly reason: string };
 
 /** Some drivers set up their queues after the program was attached; a quiet network has a neighbour that answers. */
-export const TRIAL_MS = 10_000;
+const TRIAL_MS = 10_000;
 
 export function tryDevice(trial: Trial, forMs: number): TrialResult {
   const isOver = forMs >= TRIAL_MS;

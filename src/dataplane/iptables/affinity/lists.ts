@@ -54,10 +54,10 @@ function nowBy(list: string): NowJiffies | undefined {
 }
 
 /** As if each had just connected: no other time can be written. @returns how many clients */
-export function rememberByRules(all: readonly Remembered[], mostClients: number): number {
+export function rememberByRules(all: readonly Remembered[], maxClients: number): number {
   const known = new Set(listNames());
   let count = 0;
-  for (const [list, clients] of clientsByList(all, mostClients)) {
+  for (const [list, clients] of clientsByList(all, maxClients)) {
     if (known.has(list) && isWritten(list, clients)) count += clients.length;
   }
   return count;
@@ -74,7 +74,7 @@ function isWritten(list: string, clients: readonly string[]): boolean {
 }
 
 /** Of one list. Before the module is loaded only its default is known. */
-export function mostClients(): number {
+export function maxClients(): number {
   try {
     const text = readFileSync('/sys/module/xt_recent/parameters/ip_list_tot', 'utf8');
     return Number(text) || RECENT_CLIENTS;

@@ -63,7 +63,7 @@ export const rememberedInLists = (
  */
 export function clientsByList(
   all: readonly Remembered[],
-  mostClients: number,
+  maxClients: number,
 ): ReadonlyMap<string, readonly string[]> {
   const newest = new Map<string, Remembered>();
   for (const one of all.toSorted((a, b) => b.ageSeconds - a.ageSeconds)) {
@@ -78,7 +78,7 @@ export function clientsByList(
     clients.push(client);
     lists.set(list, clients);
   }
-  return new Map([...lists].map(([list, clients]) => [list, clients.slice(-mostClients)]));
+  return new Map([...lists].map(([list, clients]) => [list, clients.slice(-maxClients)]));
 }
 
 export function listOf(port: PortId, backend: string): string {

@@ -28,7 +28,7 @@ export interface Fragment {
   readonly strayRanges: readonly string[];
 }
 
-export const NO_FRAGMENT: Fragment = {
+const NO_FRAGMENT: Fragment = {
   chains: [],
   services: [],
   nodePorts: [],

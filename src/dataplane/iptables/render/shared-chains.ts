@@ -70,7 +70,7 @@ const OWNED: Rule = { comment: 'written by fairlead', target: jumpTo(KUBE_CLUSTE
 const PROTOCOLS = ['TCP', 'UDP', 'SCTP'] as const;
 
 /** More jumps than these cost other connections as much as the chain. */
-const MOST_RANGES = 8;
+const MAX_RANGES = 8;
 
 /**
  * Pings and everything else without ports passes. KUBE-CLUSTER-IPS is long, so only what is sent to a range of ClusterIPs
@@ -81,7 +81,7 @@ function clusterIpJumps({ services, serviceCidrs }: SharedParts): readonly Rule[
   const comment = 'kubernetes cluster IPs, ports of no service';
   const prefixes = [...serviceCidrs, ...new Set(services.strayRanges)];
   const ranges: readonly Rule[] =
-    prefixes.length === 0 || prefixes.length > MOST_RANGES
+    prefixes.length === 0 || prefixes.length > MAX_RANGES
       ? [{}]
       : prefixes.map((prefix) => ({ destination: { prefix } }));
   return ranges.flatMap((range) =>

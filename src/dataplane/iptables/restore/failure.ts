@@ -25,7 +25,7 @@ export interface Attempt {
   readonly lockHolder: () => LockHolder | undefined;
 }
 
-const MOST_LINE_CHARACTERS = 200;
+const MAX_LINE_CHARACTERS = 200;
 
 export function restoreFailure(attempt: Attempt): Failure {
   const { program, input, result } = attempt;
@@ -72,11 +72,11 @@ function failedLine(stderr: string, input: string): Line | undefined {
 }
 
 const shortened = (text: string): string =>
-  text.length <= MOST_LINE_CHARACTERS ? text : `${text.slice(0, MOST_LINE_CHARACTERS)}…`;
+  text.length <= MAX_LINE_CHARACTERS ? text : `${text.slice(0, MAX_LINE_CHARACTERS)}…`;
 
 /** iptables-nft says it of each rule. */
 const LACKS = /^Warning: Extension (\S+) (?:revision \d+|is) not supported, missing kernel module/;
-const MOST_REASONS = 2;
+const MAX_REASONS = 2;
 
 const linesOf = (stderr: string): readonly string[] =>
   stderr
@@ -90,8 +90,8 @@ function reasonIn(stderr: string): string {
   const all = [...new Set(linesOf(stderr))];
   const others = all.filter((line) => !LACKS.test(line));
   const reasons = others.length > 0 ? others : all;
-  const more = reasons.length - MOST_REASONS;
-  return [...reasons.slice(0, MOST_REASONS), ...(more > 0 ? [`and ${more} more`] : [])].join('; ');
+  const more = reasons.length - MAX_REASONS;
+  return [...reasons.slice(0, MAX_REASONS), ...(more > 0 ? [`and ${more} more`] : [])].join('; ');
 }
 
 /** Matches and targets of our rules whose kernel module is called otherwise. */

@@ -35,9 +35,9 @@ const SUN_PATH = 108;
 const abstract = (name: string): string => `\0${name}`.padEnd(SUN_PATH, '\0');
 
 const ANSWER_MS = 1_000;
-const MOST_CHARACTERS = 500;
+const MAX_CHARACTERS = 500;
 /** Who asks at once; further ones are sent away. */
-const MOST_ASKERS = 16;
+const MAX_ASKERS = 16;
 /** Its holder may be ending, or have many waiting at its socket. */
 const UNKNOWN_MS = 3_000;
 const AGAIN_MS = 50;
@@ -78,7 +78,7 @@ function serverOf(text: string): Server {
   const server = createServer((socket) => {
     socket.on('error', () => undefined).end(text, () => socket.destroy());
   });
-  server.maxConnections = MOST_ASKERS;
+  server.maxConnections = MAX_ASKERS;
   return server;
 }
 
@@ -160,12 +160,12 @@ function askHolder(name: string): Promise<string> {
     const deadline = setTimeout(() => socket.destroy(), ANSWER_MS);
     socket.setEncoding('utf8').on('data', (part: string) => {
       text += part;
-      if (text.length > MOST_CHARACTERS) socket.destroy();
+      if (text.length > MAX_CHARACTERS) socket.destroy();
     });
     socket.on('error', () => undefined);
     socket.on('close', () => {
       clearTimeout(deadline);
-      const answer = text.slice(0, MOST_CHARACTERS);
+      const answer = text.slice(0, MAX_CHARACTERS);
       resolve(answer === '' ? 'a process that does not answer' : answer);
     });
   });

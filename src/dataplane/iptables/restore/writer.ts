@@ -43,7 +43,7 @@ export interface Writer {
 export const createWriter = (parts: WriterParts): Writer => new RulesWriter(parts);
 
 /** Each costs a restore that fails. */
-const MOST_REFUSED = 10;
+const MAX_REFUSED = 10;
 
 class RulesWriter implements Writer {
   readonly #parts: WriterParts;
@@ -68,7 +68,7 @@ class RulesWriter implements Writer {
       } catch (error) {
         const owner = error instanceof RestoreError ? serviceOfLine(error.line, plan) : undefined;
         const isNew = owner !== undefined && !this.#refused.has(owner);
-        if (!isNew || this.#refused.size >= MOST_REFUSED) throw error;
+        if (!isNew || this.#refused.size >= MAX_REFUSED) throw error;
         this.#refused.set(owner, error instanceof FairleadError ? error.message : String(error));
       }
     }

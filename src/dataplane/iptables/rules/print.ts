@@ -4,10 +4,10 @@
 // iptables-nft and iptables-legacy 1.8.9, which print alike.
 //   -d 10.96.0.10/32 -p tcp -m comment --comment "default/web:http cluster IP" -m tcp --dport 80 -j KUBE-SVC-...
 import type { Family } from '../../../model/types.ts';
-import type { Chain, Jump, Prefix, Recent, Rule, Ruleset, Table, Target } from './types.ts';
+import type { Prefix, Recent, Rule, Target } from './types.ts';
 
 /** XT_MAX_COMMENT_LEN, less the zero byte. */
-const LONGEST_COMMENT = 255;
+const MAX_COMMENT_LENGTH = 255;
 
 // Each part begins with a blank, and is added to the others: lists of words take three times as long, half a second of the
 // first sync of 1,000 Services.
@@ -31,32 +31,6 @@ export const printJumpRule = ({ comment: text, states, ...rest }: Rule, family: 
     target(rest.target, family)
   ).slice(1);
 
-/** `-A INPUT ...`, as iptables-save prints it; to put it before the others, `-I INPUT 1 ...`. */
-export const printJump = ({ from, rule }: Jump, family: Family): string =>
-  `-A ${from} ${printJumpRule(rule, family)}`;
-
-/** Its lines, without the one that declares it. */
-export const printChain = ({ name, rules }: Chain, family: Family): readonly string[] =>
-  rules.map((rule) => `-A ${name} ${printRule(rule, family)}`.trimEnd());
-
-/** Declares the chain. In the input of iptables-restore it also empties the chain, unless that is a built-in one. */
-export const chainLine = (name: string): string => `:${name} - [0:0]`;
-
-/** Input of `iptables-restore --noflush` for a node that has none of these rules. */
-export function printTable({ name, chains, jumps }: Table, family: Family): string {
-  return [
-    `*${name}`,
-    ...chains.map((chain) => chainLine(chain.name)),
-    ...jumps.map((jump) => printJump(jump, family)),
-    ...chains.flatMap((chain) => printChain(chain, family)),
-    'COMMIT',
-    '',
-  ].join('\n');
-}
-
-export const printRuleset = ({ family, tables }: Ruleset): string =>
-  tables.map((table) => printTable(table, family)).join('');
-
 /** What every packet has, in the order of iptables-save, wherever the options stood. */
 const header = ({ source, destination, inInterface, protocol }: Rule): string =>
   (source === undefined ? '' : prefix('-s', source)) +
@@ -71,7 +45,7 @@ const prefix = (option: string, match: Prefix): string =>
   match.prefix.endsWith('/0') && !match.not ? '' : `${not(match)} ${option} ${match.prefix}`;
 
 const comment = (text: Rule['comment']): string =>
-  text === undefined ? '' : ` -m comment --comment ${quoted(text.slice(0, LONGEST_COMMENT))}`;
+  text === undefined ? '' : ` -m comment --comment ${quoted(text.slice(0, MAX_COMMENT_LENGTH))}`;
 
 /** As xtables_save_string does. */
 const quoted = (text: string): string =>

@@ -37,6 +37,6 @@ const unreadable = (rest: string): string =>
     ? `a quote is not closed: ${shortened(rest)}`
     : `after a closing quote there must be a blank: ${shortened(rest)}`;
 
-const LONGEST_QUOTE = 60;
+const MAX_QUOTE_LENGTH = 60;
 const shortened = (text: string): string =>
-  text.length > LONGEST_QUOTE ? `${text.slice(0, LONGEST_QUOTE)}...` : text;
+  text.length > MAX_QUOTE_LENGTH ? `${text.slice(0, MAX_QUOTE_LENGTH)}...` : text;

@@ -2,7 +2,7 @@
 // One copy of each repeated text: 100,000 endpoints name the same few nodes and zones.
 
 /** Nodes and zones of the largest clusters fit several times. */
-export const MOST_TEXTS = 65_536;
+export const MAX_TEXTS = 65_536;
 
 export type Intern = (value: unknown) => unknown;
 
@@ -12,7 +12,7 @@ export function createIntern(known = new Map<string, string>()): Intern {
     if (typeof value !== 'string') return value;
     const found = known.get(value);
     if (found !== undefined) return found;
-    if (known.size >= MOST_TEXTS) known.clear();
+    if (known.size >= MAX_TEXTS) known.clear();
     known.set(value, value);
     return value;
   };

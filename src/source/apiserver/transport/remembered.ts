@@ -11,7 +11,7 @@ import { hostUrl } from './api-server.ts';
 
 const FILE = 'api-servers.json';
 const FORMAT = 1;
-const MOST_URLS = 32;
+const MAX_URLS = 32;
 
 /** Empty if there is no file, or none that can be read: it is only a memory. */
 export async function readRemembered(runDir: string): Promise<readonly string[]> {
@@ -21,7 +21,7 @@ export async function readRemembered(runDir: string): Promise<readonly string[]>
     if (format !== FORMAT || !Array.isArray(urls)) return [];
     const isUrl = (url: unknown): url is string =>
       typeof url === 'string' && url.startsWith('https://') && URL.canParse(url);
-    return urls.filter(isUrl).slice(0, MOST_URLS);
+    return urls.filter(isUrl).slice(0, MAX_URLS);
   } catch {
     return [];
   }
@@ -31,7 +31,7 @@ export async function readRemembered(runDir: string): Promise<readonly string[]>
 export async function writeRemembered(runDir: string, urls: readonly string[]): Promise<void> {
   const path = join(runDir, FILE);
   await mkdir(runDir, { recursive: true, mode: 0o700 });
-  const text = `${JSON.stringify({ format: FORMAT, urls: urls.slice(0, MOST_URLS) })}\n`;
+  const text = `${JSON.stringify({ format: FORMAT, urls: urls.slice(0, MAX_URLS) })}\n`;
   await writeFile(`${path}.new`, text, { mode: 0o600 });
   await rename(`${path}.new`, path);
 }

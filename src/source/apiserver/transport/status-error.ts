@@ -3,7 +3,7 @@
 import { isRecord, recordOrEmpty } from '../../../lib/json.ts';
 import { ApiError } from '../watch/watch-error.ts';
 
-const MOST_BYTES = 64 * 1024;
+const MAX_BYTES = 64 * 1024;
 
 /** Reads at most 64 KiB of the body; never throws for what is in it. */
 export async function statusError(
@@ -35,7 +35,7 @@ async function shortText(body: AsyncIterable<Uint8Array>): Promise<string> {
   for await (const chunk of body) {
     chunks.push(chunk);
     sizeBytes += chunk.length;
-    if (sizeBytes >= MOST_BYTES) break;
+    if (sizeBytes >= MAX_BYTES) break;
   }
   return Buffer.concat(chunks).toString('utf8');
 }

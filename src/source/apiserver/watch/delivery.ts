@@ -59,7 +59,7 @@ export class Delivery {
     try {
       this.#parts.onChanges(batch);
     } catch (error) {
-      // One of many: which one shows when each is offered alone. Being offered twice harms nobody.
+      // One of the batch is refused. Each is offered alone, to find which; to take a change a second time changes nothing.
       if (batch.length === 1) this.#refuse(batch, error);
       else for (const change of batch) this.#offerAlone(change);
     }

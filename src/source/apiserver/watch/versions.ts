@@ -5,7 +5,7 @@
 const DECIMAL = /^[1-9][0-9]*$/;
 
 /** Negative if a is older than b, 0 if equal; undefined if either is no such number: then nothing is known. */
-export function compareVersions(a: string, b: string): number | undefined {
+function compareVersions(a: string, b: string): number | undefined {
   if (a === b) return 0;
   if (!DECIMAL.test(a) || !DECIMAL.test(b)) return undefined;
   if (a.length !== b.length) return a.length - b.length;

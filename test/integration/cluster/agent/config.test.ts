@@ -4,13 +4,14 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { EventsV1Event } from '@kubernetes/client-node';
+import { dump } from 'js-yaml';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { parseAllDocuments, stringify } from 'yaml';
 import { insideSandbox } from '../../../../src/lab/sandbox.ts';
 import { run, start, stop } from '../../../../src/sys/exec.ts';
 import { kubeadmConfig } from '../../../support/kubeadm/config.ts';
 import type { TestNode } from '../../../support/node.ts';
 import { AT_ONCE_MS, untilHolds } from '../../../support/until.ts';
+import { parseYamls } from '../../../support/yaml.ts';
 import type { ControlPlane } from '../control-plane/control-plane.ts';
 import { POD_RANGES } from '../histories/oracle.ts';
 import type { ListOf } from '../objects/api.ts';
@@ -42,7 +43,7 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
   /** kubeadm's file, followed by what isolates this agent from others on this machine. */
   function writeConfig(name: string, change: (text: string) => string = (text) => text): string {
     const { cgroupRoot, bpfRoot, runDir } = node.instance;
-    const own = stringify({
+    const own = dump({
       ...{ apiVersion: 'fairlead.io/v1alpha1', kind: 'FairleadConfiguration' },
       ...{ cgroupRoot, bpfRoot, runDir },
     });
@@ -187,7 +188,7 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
       name: 'a duplicate key',
       change: (text) => text.replace('mode: ""', 'mode: ""\nmode: ""'),
       line: /^mode/,
-      says: 'is not YAML: Map keys must be unique',
+      says: 'is not YAML: duplicated mapping key',
     },
   ];
 
@@ -218,8 +219,8 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
     const written = join(folder, 'written.conf');
     const writer = startWith(writeConfig('config.conf'), `--write-config-to=${written}`);
     expect(await writer.exited).toBe(0);
-    const documents = parseAllDocuments(readFileSync(written, 'utf8'));
-    expect(documents.map((document) => document.get('kind'))).toEqual([
+    const documents = parseYamls<{ kind: string }>(readFileSync(written, 'utf8'));
+    expect(documents.map(({ kind }) => kind)).toEqual([
       'KubeProxyConfiguration',
       'FairleadConfiguration',
     ]);

@@ -5,7 +5,7 @@ import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { namingCapabilities } from '../../../../src/agent/preflight/checks.ts';
+import { explainMissingCapabilities } from '../../../../src/agent/preflight/checks.ts';
 import { FairleadError } from '../../../../src/errors.ts';
 import { ownPaths } from '../../../../src/lab/agent.ts';
 import type { TestNode } from '../../../support/node.ts';
@@ -186,6 +186,9 @@ test.each([
   ['PROGRAM_REFUSED', [39, 12, 38], 'as it came'],
   ['NO_BTF', [], 'as it came'],
 ] as const)('%s with capabilities %j says: %s', (code, bits, text) => {
-  const named = namingCapabilities(new FairleadError(code, 'as it came'), statusWith(...bits));
+  const named = explainMissingCapabilities(
+    new FairleadError(code, 'as it came'),
+    statusWith(...bits),
+  );
   expect(named).toMatchObject({ code, message: expect.stringMatching(new RegExp(`^${text}`)) });
 });

@@ -2,8 +2,9 @@
 // Kubeconfigs with one error each, derived from a valid one, and expired certificates.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parse, stringify } from 'yaml';
+import { dump } from 'js-yaml';
 import { run } from '../../../../src/sys/exec.ts';
+import { parseYaml } from '../../../support/yaml.ts';
 import { type Certificates, inBase64, type KeyPair } from '../control-plane/certificates.ts';
 
 /** The parts of a kubeconfig with one cluster, one user and one context. */
@@ -16,10 +17,10 @@ export interface KubeconfigParts {
 
 /** Returns the text of the kubeconfig after applying `change`. */
 export function changed(path: string, change: (parts: KubeconfigParts) => void): string {
-  const top = parse(readFileSync(path, 'utf8'));
+  const top = parseYaml(readFileSync(path, 'utf8'));
   const [{ cluster }, { user }, { context }] = [top.clusters[0], top.users[0], top.contexts[0]];
   change({ cluster, user, context, top });
-  return stringify(top, { lineWidth: 0 });
+  return dump(top, { lineWidth: -1 });
 }
 
 const AUTHORITY = 'basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign,cRLSign\n';

@@ -2,7 +2,7 @@
 // The identities this control plane knows: static tokens, and kubeconfigs that contain them.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { stringify } from 'yaml';
+import { dump } from 'js-yaml';
 import { type Certificates, inBase64 } from './certificates.ts';
 
 /**
@@ -63,6 +63,6 @@ export function writeKubeconfig(
     contexts: [{ name: 'test', context: { cluster: 'test', user: identity } }],
     'current-context': 'test',
   };
-  writeFileSync(path, stringify(content, { lineWidth: 0 }), { mode: 0o600 });
+  writeFileSync(path, dump(content, { lineWidth: -1 }), { mode: 0o600 });
   return path;
 }

@@ -4,7 +4,7 @@
 import { createPrivateKey, sign } from 'node:crypto';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { stringify } from 'yaml';
+import { dump } from 'js-yaml';
 import { until } from '../../../support/until.ts';
 import { ApiError, connectApi } from '../objects/api.ts';
 import type { ControlPlane } from './control-plane.ts';
@@ -113,6 +113,6 @@ function writeKubeconfig(
     contexts: [{ name: 'test', context: { cluster: 'test', user: name } }],
     'current-context': 'test',
   };
-  writeFileSync(path, stringify(content, { lineWidth: 0 }), { mode: 0o600 });
+  writeFileSync(path, dump(content, { lineWidth: -1 }), { mode: 0o600 });
   return path;
 }

@@ -5,11 +5,11 @@
 import { fileURLToPath } from 'node:url';
 import type { V1DaemonSet } from '@kubernetes/client-node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { parseAllDocuments } from 'yaml';
 import { ownPaths, runCommand } from '../../../../src/lab/agent.ts';
 import type { Target } from '../../../../src/lab/client/protocol.ts';
 import type { TestNode, TestNodes } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';
+import { parseYamls } from '../../../support/yaml.ts';
 import { type ClusterAgent, startClusterAgent } from '../agent/agent.ts';
 import { askNode } from '../agent/launch.ts';
 import type { ControlPlane } from '../control-plane/control-plane.ts';
@@ -59,10 +59,8 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('beside kube-proxy'
     startClusterAgent(plane, node, { identity: 'proxy', flags: await overlayFlags() });
   /** The arguments that the overlay adds. */
   async function overlayFlags(): Promise<string[]> {
-    const documents = parseAllDocuments(await plane.kubectl(['kustomize', OVERLAY]));
-    const set = documents
-      .map((document) => document.toJS() as V1DaemonSet)
-      .find(({ kind }) => kind === 'DaemonSet');
+    const documents = parseYamls<V1DaemonSet>(await plane.kubectl(['kustomize', OVERLAY]));
+    const set = documents.find(({ kind }) => kind === 'DaemonSet');
     const args = set?.spec?.template.spec?.containers[0]?.args ?? [];
     return args.filter((arg) => arg !== 'run' && !arg.startsWith('--hostname-override'));
   }

@@ -26,7 +26,8 @@ const readiness = await prepareCluster();
 const missing = readiness.isReady ? await prepareKubeProxy() : readiness.reason;
 
 /** Not only that it serves nothing any more: what its connections need could go right after that. */
-const HANDED_OVER = /the other engine (?:stays for its connections|is removed)/;
+const HANDED_OVER =
+  /keeping the other engine until its connections end|the other engine is removed/;
 const LIVES_ON = { failed: 0, streams: '8/8', udpAnswered: '8/8' };
 const IS_SAME = { ...LIVES_ON, affinity: 'kept' };
 

@@ -3,7 +3,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import type { V1Pod } from '@kubernetes/client-node';
-import { stringify } from 'yaml';
+import { dump } from 'js-yaml';
 import { packageRoot } from '../../../../src/sys/package.ts';
 import { kubeadmObjects } from '../../../support/kubeadm/objects.ts';
 import type { RealCluster } from '../nodes/nodes.ts';
@@ -59,7 +59,7 @@ export function writeKustomization(
     components: components.map((name) => join(deploy, 'components', name)),
     ...(patch === undefined ? {} : { patches: [patch] }),
   };
-  writeFileSync(join(folder, 'kustomization.yaml'), stringify(content));
+  writeFileSync(join(folder, 'kustomization.yaml'), dump(content));
   return folder;
 }
 
@@ -74,7 +74,7 @@ export interface FairleadOptions {
 /** Operations of a JSON patch on the agents' container. */
 export const patchOf = (...operations: readonly object[]): object => ({
   target: { kind: 'DaemonSet', name: 'fairlead' },
-  patch: stringify(operations),
+  patch: dump(operations),
 });
 
 /** `fairlead ARGUMENTS` in the agent's container on a node. */

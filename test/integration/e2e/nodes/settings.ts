@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The settings of what runs on a node. Pure: the contents of files, by name.
-import { stringify } from 'yaml';
+import { dump } from 'js-yaml';
 
 export const SOCKET = '/run/containerd/containerd.sock';
 export const DNS_ADDRESS = '10.96.0.10';
@@ -25,7 +25,7 @@ export const nodeAddress = (index: number): string => `192.168.78.${index}`;
 
 export const nodeFiles = (settings: NodeSettings): Readonly<Record<string, string>> => ({
   'containerd.toml': containerdConfig(settings),
-  'kubelet.yaml': stringify(KUBELET),
+  'kubelet.yaml': dump(KUBELET),
   'cni.conflist': JSON.stringify(network(settings.index)),
   'resolv.conf': 'nameserver 192.0.2.53\n', // Nobody: names outside the cluster have no answer.
   kubeconfig: settings.kubeconfig,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What tests do with a cluster of real nodes.
-import { stringify } from 'yaml';
+import { dump } from 'js-yaml';
 import { run } from '../../../../src/sys/exec.ts';
 import { insideNamespace } from '../../../../src/sys/netns.ts';
 import { until } from '../../../support/until.ts';
@@ -10,7 +10,7 @@ const ROLL_OUT_MS = 90_000;
 
 /** `kubectl apply` of objects. */
 export async function apply({ plane }: RealCluster, ...objects: readonly object[]): Promise<void> {
-  const text = objects.map((object) => stringify(object)).join('---\n');
+  const text = objects.map((object) => dump(object)).join('---\n');
   await plane.kubectl(['apply', '-f', '-'], text);
 }
 

@@ -4,11 +4,11 @@ import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { service, target } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
-import { countSeries, preparePromql } from '../../../support/promql.ts';
+import { countSeries, preparePromql } from '../../../support/programs/promql.ts';
 import { Scrapes } from '../../../support/scrape.ts';
 import { untilHolds } from '../../../support/until.ts';
 
-const FILE = new URL('../../../../deploy/grafana/fairlead.json', import.meta.url);
+const FILE = new URL('../../../../deploy/helm/fairlead/files/dashboard.json', import.meta.url);
 const { panels } = JSON.parse(readFileSync(FILE, 'utf8')) as {
   readonly panels: readonly { readonly targets?: readonly { readonly expr: string }[] }[];
 };

@@ -12,7 +12,7 @@ import { type Child, run, start } from '../../../../src/sys/exec.ts';
 import { service, slices, svc, target } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { mapIteratorRefusal } from '../../../support/programs/map-iterators.ts';
-import { evaluateAlerts, preparePromql } from '../../../support/promql.ts';
+import { evaluateAlerts, preparePromql } from '../../../support/programs/promql.ts';
 import { getInSandbox, MANIFEST_METRICS, Scrapes } from '../../../support/scrape.ts';
 import { TIMEOUT_MS, untilHolds } from '../../../support/until.ts';
 import { runHeld } from '../stale/support.ts';

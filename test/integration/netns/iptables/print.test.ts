@@ -3,10 +3,10 @@
 // that is what comparing the text of chains relies on. With both kinds of iptables, in both families.
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { printRuleset } from '../../../../src/dataplane/iptables/rules/print.ts';
 import type { Rule, Ruleset } from '../../../../src/dataplane/iptables/rules/types.ts';
 import type { Family } from '../../../../src/model/types.ts';
 import { drawn, storyOf } from '../../../support/fixture/histories.ts';
+import { printRuleset } from '../../../support/iptables/print-ruleset.ts';
 import { isAvailable, readBack, VARIANTS } from '../../../support/iptables/read-back.ts';
 import { chainsOf, type SavedChains } from '../../../support/iptables/saved.ts';
 import { statesOf, storyRulesets } from '../../../support/iptables/story-rulesets.ts';

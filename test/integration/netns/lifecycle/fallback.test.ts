@@ -94,10 +94,7 @@ test('BPF is forbidden: iptables serves, is in sync, and says why', async () => 
     /^Fallback: +sockets and packets by iptables: a seccomp filter of this process answers bpf\(2\) with EPERM: allow bpf\(2\) in the seccomp profile/m,
   );
   expect(code, stdout).toBe(0);
-  const cause = await until(
-    () => log.find((line) => line.includes('a probe found the cause')),
-    'it',
-  );
+  const cause = await until(() => log.find((line) => line.includes('probe result')), 'it');
   expect(cause).toContain('bpf(): a seccomp filter of this process answers bpf(2) with EPERM');
   await end(child);
 });

@@ -1,4 +1,4 @@
-// Prometheus' own engine, for the tests of deploy/prometheus/rules.yaml. Nothing of the product depends on it.
+// Prometheus' own engine, for the tests of deploy/helm/fairlead/files. Nothing of the product depends on it.
 module fairlead.test/promql
 
 go 1.26.0

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from 'vitest';
-import { banOf, forbiddenBy, holds } from '../../../../src/agent/probe/forbidden.ts';
+import { forbiddenBy, holds, refusalReason } from '../../../../src/agent/probe/forbidden.ts';
 
 const ALL = 'CapEff:\t000001ffffffffff\n';
 const NONE = 'CapEff:\t0000000000000000\n';
@@ -35,15 +35,15 @@ const REFUSED = "EPERM: Operation not permitted; Couldn't load trivial BPF progr
 
 test('a start that cannot load the smallest program names what forbids it, and what would change it', () => {
   const facts = { status: ALL + FILTERED, lockdown: undefined };
-  expect(banOf(REFUSED, facts)).toBe(
+  expect(refusalReason(REFUSED, facts)).toBe(
     'a seccomp filter of this process answers bpf(2) with EPERM: allow bpf(2) in the seccomp profile of the container, and its capabilities',
   );
-  expect(banOf(REFUSED, { ...facts, status: ALL + FREE })).toBeUndefined();
+  expect(refusalReason(REFUSED, { ...facts, status: ALL + FREE })).toBeUndefined();
 });
 
 test('an errno of something else is not taken for a ban', () => {
   const facts = { status: ALL + FILTERED, lockdown: undefined };
-  expect(banOf('attach: EPERM: Operation not permitted', facts)).toBeUndefined();
+  expect(refusalReason('attach: EPERM: Operation not permitted', facts)).toBeUndefined();
 });
 
 test('a capability is one bit of the effective set', () => {

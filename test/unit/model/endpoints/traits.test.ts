@@ -2,8 +2,8 @@
 import { describe, expect, it } from 'vitest';
 import {
   createTraitsShare,
-  MOST_NODES,
-  MOST_TRAITS_PER_NODE,
+  MAX_NODES,
+  MAX_TRAITS_PER_NODE,
 } from '../../../../src/model/endpoints/traits.ts';
 import type { EndpointTraits } from '../../../../src/model/types.ts';
 
@@ -49,7 +49,7 @@ describe('createTraitsShare', () => {
   it('forgets a node of which too much is said, and goes on sharing', () => {
     const share = createTraitsShare();
     const first = share(traits());
-    for (let n = 1; n < MOST_TRAITS_PER_NODE; n += 1) share(traits({ zone: `z${n}` }));
+    for (let n = 1; n < MAX_TRAITS_PER_NODE; n += 1) share(traits({ zone: `z${n}` }));
     expect(share(traits())).toBe(first);
     share(traits({ zone: 'one too many' }));
     const second = share(traits());
@@ -60,7 +60,7 @@ describe('createTraitsShare', () => {
   it('forgets all when there are too many nodes', () => {
     const share = createTraitsShare();
     const first = share(traits());
-    for (let n = 2; n <= MOST_NODES; n += 1) share(traits({ nodeName: `n${n}` }));
+    for (let n = 2; n <= MAX_NODES; n += 1) share(traits({ nodeName: `n${n}` }));
     expect(share(traits())).toBe(first);
     share(traits({ nodeName: 'one too many' }));
     expect(share(traits())).not.toBe(first);

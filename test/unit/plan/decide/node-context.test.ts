@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, it } from 'vitest';
 import { buildAll } from '../../../../src/plan/build.ts';
-import { settingsProblems } from '../../../../src/plan/decide/node-context.ts';
 import type { Plan, PlanSettings } from '../../../../src/plan/types.ts';
 import { node, SETTINGS } from '../support.ts';
 
@@ -100,19 +99,5 @@ describe('local detectors', () => {
       podBridgeInterface: 'cni0',
     });
     expect(detector).toEqual({ IPv4: bridge, IPv6: bridge });
-  });
-});
-
-describe('settingsProblems', () => {
-  it('has nothing against good settings', () => {
-    expect(settingsProblems({ ...SETTINGS, nodePortAddresses: ['primary', '10.0.0.0/8'] })).toEqual(
-      [],
-    );
-  });
-
-  it('names what cannot be read', () => {
-    const bad = { nodePortAddresses: ['10.0.0.1'], clusterCidrs: ['x'], bindAddress: 'y' };
-    const problems = settingsProblems({ ...SETTINGS, ...bad }).join('; ');
-    for (const word of ['10.0.0.1', 'x', 'y']) expect(problems).toContain(word);
   });
 });

@@ -2,9 +2,9 @@
 // docs/metrics.md lists exactly the metrics, alerts and Events there are, word for word and in order.
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { parse } from 'yaml';
 import { EVENTS } from '../../../../src/server/events/event.ts';
 import { METRICS } from '../../../../src/server/metrics/table.ts';
+import { parseYaml } from '../../../support/yaml.ts';
 
 const read = (path: string): string =>
   readFileSync(new URL(`../../../../${path}`, import.meta.url), 'utf8');
@@ -20,7 +20,9 @@ interface Rule {
   readonly annotations: { readonly summary: string; readonly action: string };
 }
 const rules = (
-  parse(read('deploy/prometheus/rules.yaml')) as { groups: { rules: readonly Rule[] }[] }
+  parseYaml(read('deploy/helm/fairlead/files/rules.yaml')) as {
+    groups: { rules: readonly Rule[] }[];
+  }
 ).groups.flatMap((group) => group.rules);
 
 test('the documented metrics are the metrics there are', () => {

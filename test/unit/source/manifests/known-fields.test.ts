@@ -2,10 +2,10 @@
 // Unknown fields are told as kubectl's strict validation tells them, and no field of the API is unknown.
 import * as client from '@kubernetes/client-node';
 import { describe, expect, test } from 'vitest';
+import { lineFinder } from '../../../../src/lib/yaml/lines.ts';
 import type { Kind } from '../../../../src/model/types.ts';
 import { unknownFields } from '../../../../src/source/manifests/known-fields.ts';
 import { parseManifests } from '../../../../src/source/manifests/parse.ts';
-import { lineFinder } from '../../../../src/source/manifests/trace.ts';
 
 const unknown = (text: string) => {
   const parsed = parseManifests('a.yaml', text);

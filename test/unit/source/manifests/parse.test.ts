@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, test } from 'vitest';
+import { lineFinder } from '../../../../src/lib/yaml/lines.ts';
 import { refText } from '../../../../src/model/object-ref.ts';
 import { problemText } from '../../../../src/model/problem.ts';
 import { parseManifests } from '../../../../src/source/manifests/parse.ts';
-import { lineFinder } from '../../../../src/source/manifests/trace.ts';
 import { service } from './folder.ts';
 
 /** Objects and problems of a text, in one list of lines. */

@@ -22,7 +22,7 @@ export interface LastTotals {
 /** A reading takes a third of a second of CPU for a million connections: no more than one in this time. */
 const READING_INTERVAL_MS = 5_000;
 /** Enough for some 500,000 connections; a command that waits longer would seem to hang. */
-const LONGEST_WAIT_MS = 300;
+const MAX_WAIT_MS = 300;
 
 interface ReaderOptions {
   readonly intervalMs?: number;
@@ -78,7 +78,7 @@ export function createTotalsReader(
     async latest() {
       read();
       const timer = new AbortController();
-      const timeout = delay(LONGEST_WAIT_MS, undefined, { signal: timer.signal }).catch(
+      const timeout = delay(MAX_WAIT_MS, undefined, { signal: timer.signal }).catch(
         () => undefined,
       );
       await Promise.race([ended, timeout]);

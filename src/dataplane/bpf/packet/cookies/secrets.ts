@@ -14,7 +14,7 @@ export type SecretsRead =
   | { readonly ok: false; readonly reason: string };
 
 const NONE = 'none';
-const MOST_LINES = 2;
+const MAX_LINES = 2;
 /** 128 bits in hexadecimal digits. */
 const LEAST_LENGTH = 32;
 
@@ -34,7 +34,7 @@ export function readSecrets(text: string): SecretsRead {
 
 function reasonAgainst(lines: readonly string[]): string | undefined {
   if (lines.length === 0) return 'it has no line';
-  if (lines.length > MOST_LINES) return `it has ${lines.length} lines, at most ${MOST_LINES}`;
+  if (lines.length > MAX_LINES) return `it has ${lines.length} lines, at most ${MAX_LINES}`;
   if (new Set(lines).size < lines.length) return 'its lines are the same';
   const short = lines.findIndex((line) => line !== NONE && line.length < LEAST_LENGTH);
   return short === -1
@@ -48,7 +48,7 @@ const hash = (purpose: string, bytes: string | Uint8Array): Buffer =>
 const keyOf = (secret: string): Uint8Array => Uint8Array.from(hash('key', secret).subarray(0, 16));
 
 /** Tells secrets apart, and tells nothing of them. */
-export const fingerprintOf = (key: Uint8Array): string =>
+const fingerprintOf = (key: Uint8Array): string =>
   hash('fingerprint', key).toString('hex').slice(0, 8);
 
 export function viewOf(cookies: Cookies | undefined): CookieView {

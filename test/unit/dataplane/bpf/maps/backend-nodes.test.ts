@@ -2,8 +2,8 @@
 // What programs need to know for direct return: the nodes of backends, and the backends of this node by what others call them.
 import { expect, test } from 'vitest';
 import {
-  decodeLocalBackendKey,
   decodeNodeAddress,
+  encodeLocalBackendKey,
 } from '../../../../../src/dataplane/bpf/maps/direct-layout.ts';
 import { decodeBackend, decodeU32 } from '../../../../../src/dataplane/bpf/maps/layout.ts';
 import {
@@ -60,9 +60,10 @@ const nodesIn = (tables: MemoryTables): readonly string[] =>
 /** `10.1.1.5:8080` of backends whose id is that of this backend. */
 const localIn = (tables: MemoryTables): readonly string[] =>
   tables.direct.localBackend.readAll().map(({ key, value }) => {
-    const { address, port, serviceId } = decodeLocalBackendKey(key);
-    const held = decodeBackend(element(tables.backend.IPv4, decodeU32(value)), 'IPv4');
-    expect(held).toMatchObject({ address, port, serviceId, isLocal: true });
+    const backend = element(tables.backend.IPv4, decodeU32(value));
+    const { address, port, serviceId, isLocal } = decodeBackend(backend, 'IPv4');
+    expect(isLocal).toBe(true);
+    expect(key).toEqual(encodeLocalBackendKey({ address, port, serviceId }));
     return `${address}:${port}`;
   });
 

@@ -58,7 +58,5 @@ test('the keys of cookies', () => {
 
 test('a backend of this node', () => {
   const key = { address: '10.244.0.10', port: 8080, serviceId: 7 };
-  const bytes = layout.encodeLocalBackendKey(key);
-  expect(hex(bytes)).toBe(`${V4_MAPPED}0af4000a07000000901f0000`);
-  expect(layout.decodeLocalBackendKey(bytes)).toEqual(key);
+  expect(hex(layout.encodeLocalBackendKey(key))).toBe(`${V4_MAPPED}0af4000a07000000901f0000`);
 });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plan on a kernel without direct return.
 import { expect, test } from 'vitest';
-import { createMasquerading } from '../../../../../src/dataplane/bpf/packet/masqueraded.ts';
+import { withoutDirectReturn } from '../../../../../src/dataplane/bpf/packet/masqueraded.ts';
 import type { Frontend, Plan, ServicePlan, TrafficRule } from '../../../../../src/plan/types.ts';
 import { backend, clusterIp, planOf, servicePort } from '../plans.ts';
 
@@ -26,7 +26,7 @@ const DIRECT = { ...SNAT, directReturn: true } as const;
 const ONLY = (plan: Plan): ServicePlan | undefined => [...plan.services.values()][0];
 
 test('requests to other nodes and to real servers are masqueraded, and nobody asks for more', () => {
-  const plan = createMasquerading()(planWith(DIRECT, { ...DIRECT, ipip: true }, SNAT));
+  const plan = withoutDirectReturn()(planWith(DIRECT, { ...DIRECT, ipip: true }, SNAT));
   expect(rulesOf(plan)).toEqual([SNAT, SNAT, SNAT]);
   expect('wantsDirectReturn' in plan).toBe(false);
   expect(ONLY(plan)?.ports[0]?.frontends.map(({ rules }) => rules.pod)).toEqual(
@@ -35,7 +35,7 @@ test('requests to other nodes and to real servers are masqueraded, and nobody as
 });
 
 test('the same plan and the same Service give the same, and one that asks for nothing is itself', () => {
-  const masquerading = createMasquerading();
+  const masquerading = withoutDirectReturn();
   const asking = planWith(DIRECT);
   expect(masquerading(asking)).toBe(masquerading(asking));
   expect(ONLY(masquerading({ ...asking }))).toBe(ONLY(masquerading(asking)));

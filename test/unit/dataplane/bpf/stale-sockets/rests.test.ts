@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // When a search begins that was asked for as soon as the one before had ended.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { withRests } from '../../../../../src/dataplane/bpf/stale-sockets/rests.ts';
+import { withCooldown } from '../../../../../src/dataplane/bpf/stale-sockets/rests.ts';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
@@ -11,7 +11,7 @@ const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 /** How long after the end of the first search, which took `ms`, the second one begins. */
 async function restAfter(ms: number, fails = false): Promise<number> {
   const startsMs: number[] = [];
-  const search = withRests(async () => {
+  const search = withCooldown(async () => {
     startsMs.push(performance.now());
     await pause(ms);
     if (fails) throw new Error('refused');
@@ -40,6 +40,6 @@ test('after one that failed, too', async () => {
 });
 
 test('what was found, and asked for, passes', async () => {
-  const search = withRests(async (word: string) => `${word} found`);
+  const search = withCooldown(async (word: string) => `${word} found`);
   expect(await search('x')).toBe('x found');
 });

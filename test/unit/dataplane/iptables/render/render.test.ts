@@ -3,11 +3,11 @@
 import { describe, expect, it } from 'vitest';
 import { createRenderer, render } from '../../../../../src/dataplane/iptables/render/render.ts';
 import type { RenderSettings } from '../../../../../src/dataplane/iptables/render/settings.ts';
-import { printRuleset } from '../../../../../src/dataplane/iptables/rules/print.ts';
 import type { Chain, Ruleset } from '../../../../../src/dataplane/iptables/rules/types.ts';
 import type { ObjectChange } from '../../../../../src/model/types.ts';
 import { createPlanner } from '../../../../../src/plan/planner.ts';
 import type { PlanSettings } from '../../../../../src/plan/types.ts';
+import { printRuleset } from '../../../../support/iptables/print-ruleset.ts';
 import { DEFAULTS } from '../../../../support/iptables/story-rulesets.ts';
 import { ready, SETTINGS, service, slice } from '../../../plan/support.ts';
 

@@ -4,9 +4,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parseTables } from '../../../../../src/dataplane/iptables/rules/parse.ts';
-import { printRuleset } from '../../../../../src/dataplane/iptables/rules/print.ts';
 import type { Rule, Ruleset } from '../../../../../src/dataplane/iptables/rules/types.ts';
 import { FAMILIES } from '../../../../../src/model/types.ts';
+import { printRuleset } from '../../../../support/iptables/print-ruleset.ts';
 import { rulesetOf } from '../../../../support/iptables/ruleset.ts';
 import { storyRulesets } from '../../../../support/iptables/story-rulesets.ts';
 import { anyRule } from './arbitrary-rules.ts';

@@ -6,7 +6,7 @@ import { projectSlice } from '../../../../../src/model/endpoints/slice.ts';
 import { projectNode } from '../../../../../src/model/node/node.ts';
 import { projectService } from '../../../../../src/model/service/service.ts';
 import { projectServiceCidr } from '../../../../../src/model/service/service-cidr.ts';
-import { createIntern, MOST_TEXTS } from '../../../../../src/source/apiserver/decode/intern.ts';
+import { createIntern, MAX_TEXTS } from '../../../../../src/source/apiserver/decode/intern.ts';
 import {
   ownNode,
   SERVICE_CIDRS,
@@ -79,8 +79,8 @@ describe('pruned objects', () => {
 test('the store of texts does not grow without limit', () => {
   const known = new Map<string, string>();
   const small = createIntern(known);
-  for (let index = 0; index < 2 * MOST_TEXTS + 10; index += 1) small(`node-${index}`);
-  expect(known.size).toBeLessThanOrEqual(MOST_TEXTS);
+  for (let index = 0; index < 2 * MAX_TEXTS + 10; index += 1) small(`node-${index}`);
+  expect(known.size).toBeLessThanOrEqual(MAX_TEXTS);
   expect(small('node-1')).toBe('node-1');
   expect(small(7)).toBe(7);
 });
