@@ -21,7 +21,7 @@ test('the README names the version that is tested', () => {
 
 test.each([
   ['docs/semantics.md', /kube-proxy (\d+\.\d+) in both modes/g],
-  ['docs/semantics.md', /those of kube-proxy (\d+\.\d+), letter by/g],
+  ['docs/semantics.md', /the rules of kube-proxy (\d+\.\d+), letter by/g],
   ['src/server/metrics/z-pages.ts', /EMULATED = '(\d+\.\d+)'/g],
 ])('%s follows that version: %s', (path, pattern) => {
   expect([...read(path).matchAll(pattern)].map(([, found]) => found)).toEqual([minor]);
