@@ -161,7 +161,7 @@ export const FEATURES = {
     group: 'sockets',
     neededFor: 'finding sockets whose endpoint is gone, in whatever network namespace',
     consequence:
-      'they are found by walking the sockets of each network namespace that the agent may enter and sees, at a higher cost; an update that changes the records of UDP sockets loses them',
+      'they are found by walking the sockets of each network namespace that the agent may enter and sees, at a higher cost. An update that changes the records of UDP sockets loses them',
     remedy: 'a kernel whose security policy lets root load iterators over maps',
   },
   SOCK_DESTROY: {
