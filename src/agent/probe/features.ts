@@ -11,8 +11,7 @@ export interface Feature {
   readonly remedy: string;
 }
 
-const NO_BPF = 'no eBPF: Services are served by iptables';
-const NO_SOCKETS = 'no socket layer, and so no eBPF: Services are served by iptables';
+const NO_BPF = 'Services are served by iptables';
 const NO_PACKETS = 'packets are served by iptables; sockets of this node by eBPF';
 const GRANT = (capability: string): string =>
   `grant ${capability} (securityContext.capabilities.add), or run as root`;
@@ -21,7 +20,7 @@ const NEWER = (version: string): string => `Linux ${version} or newer`;
 const hook = (neededFor: string): Feature => ({
   group: 'sockets',
   neededFor,
-  consequence: NO_SOCKETS,
+  consequence: NO_BPF,
   remedy: NEWER('5.10'),
 });
 
@@ -29,7 +28,7 @@ const match = (name: string, neededFor: string, consequence: string): Feature =>
   group: 'iptables',
   neededFor,
   consequence,
-  remedy: `load the module ${name} on the node, or boot a kernel that has it`,
+  remedy: `load the module ${name}, or boot a kernel that has it`,
 });
 
 const NO_RULES = 'iptables cannot serve Services';
@@ -88,13 +87,13 @@ export const FEATURES = {
   SK_STORAGE: {
     group: 'BPF',
     neededFor: 'what a socket was translated to',
-    consequence: NO_SOCKETS,
+    consequence: NO_BPF,
     remedy: NEWER('5.10'),
   },
   'ring buffer': {
     group: 'BPF',
     neededFor: 'telling the agent of new network namespaces',
-    consequence: NO_SOCKETS,
+    consequence: NO_BPF,
     remedy: NEWER('5.8'),
   },
   for_each: {
@@ -112,19 +111,19 @@ export const FEATURES = {
   'cgroup v2': {
     group: 'sockets',
     neededFor: 'attaching the socket hooks',
-    consequence: NO_SOCKETS,
+    consequence: NO_BPF,
     remedy: 'mount a cgroup v2 hierarchy (beside v1 is enough), writable',
   },
   'cgroup links': {
     group: 'sockets',
     neededFor: 'hooks that outlive the agent and are replaced in place',
-    consequence: NO_SOCKETS,
+    consequence: NO_BPF,
     remedy: NEWER('5.7'),
   },
   'socket programs': {
     group: 'sockets',
     neededFor: 'Services for sockets of this node, by eBPF',
-    consequence: NO_SOCKETS,
+    consequence: NO_BPF,
     remedy: 'what the reason names; else report it with the log of the verifier',
   },
   connect4: hook('connect() of IPv4'),
