@@ -12,7 +12,7 @@ import { join } from 'node:path';
 const MOST_SURVIVORS = 2;
 const TEST_TIMEOUT_MS = 120_000;
 const top = join(import.meta.dirname, '../..');
-/** Whole, because docs/semantics.md names tests of every room; only these rooms run. */
+/** Whole, because test/semantics.md names tests of every room; only these rooms run. */
 const PARTS = ['src', 'test', 'docs', 'package.json', 'tsconfig.json'];
 const ROOMS = [
   ...['test/conformance', 'test/unit/lib', 'test/unit/model', 'test/unit/plan'],
