@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // What tables of Maglev cost the agent: 10,000 Services (`--services`) with 10 endpoints each are programmed, changed one
 // endpoint at a time, and adopted by a second agent. The longest turn of the event loop, CPU time and memory. Over real BPF
-// maps (needs root), or with --memory over tables in memory. `--algorithm random` for comparison. Needs `npm run build`.
+// maps (needs root), or with --memory over tables in memory. `--algorithm random` for comparison. Needs `npm run build`;
+// the script of npm builds those tables.
 // As the agent, with the flags of the first line of dist/main.js.
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { createMemoryTables } from '../build/bench-js/test/support/tables/memory.js';
 import { createBpfDataplane } from '../build/js/dataplane/bpf/dataplane.js';
 import { kernelTables } from '../build/js/dataplane/bpf/maps/kernel.js';
-import { createMemoryTables } from '../build/js/dataplane/bpf/maps/memory.js';
 import { bpfCapabilities } from '../build/js/dataplane/capabilities.js';
 import { createPlanner } from '../build/js/plan/planner.js';
 import { openObject, waitGracePeriod } from '../build/js/sys/native.js';

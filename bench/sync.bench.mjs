@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long one change takes from the agent's accept() until the dataplane has programmed it: 1,000 Services
 // with 10 endpoints each, 1,000 changes (`--changes`) of one endpoint, one after the other. Over real BPF maps (needs
-// root), or with --memory over tables in memory. Needs `npm run build`. `--json` prints one line.
+// root), or with --memory over tables in memory. Needs `npm run build`; the script of npm builds those tables.
+// `--json` prints one line.
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { createMemoryTables } from '../build/bench-js/test/support/tables/memory.js';
 import { createAgent } from '../build/js/agent/agent.js';
 import { createBpfDataplane } from '../build/js/dataplane/bpf/dataplane.js';
 import { kernelTables } from '../build/js/dataplane/bpf/maps/kernel.js';
-import { createMemoryTables } from '../build/js/dataplane/bpf/maps/memory.js';
 import { bpfCapabilities } from '../build/js/dataplane/capabilities.js';
 import { createRouter } from '../build/js/dataplane/router/router.js';
 import { createPlanner } from '../build/js/plan/planner.js';

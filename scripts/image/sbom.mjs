@@ -10,7 +10,7 @@ import { pathToFileURL } from 'node:url';
  * @param {readonly string[]} packages the control data of each
  * @param {string} node its version
  */
-export function withSystem(bom, packages, node) {
+function withSystem(bom, packages, node) {
   const { metadata, components, dependencies } = bom;
   const { timestamp, ...kept } = metadata;
   return {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps a plan current: takes changes of objects and rebuilds only the Services they touch. The result always
-// equals `buildAll` of the versions that count (versions.ts) and the owners there were, in whatever order they came. No I/O.
+// Keeps a plan current: takes changes of objects and rebuilds only the Services they touch. In whatever order they came,
+// the result equals that of one pass (buildAll of test/support/plan) over the versions that count (versions.ts) and the
+// owners there were. No I/O.
 import { isSame } from '../lib/json.ts';
 import { compareText } from '../lib/names.ts';
 import type { ObjectChange, ObjectRef, Service } from '../model/types.ts';

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The BPF dataplane over tables in memory: its tables give every client what the plan says.
 
-import { createMemoryTables } from '../../src/dataplane/bpf/maps/memory.ts';
 import { BPF, bpfCapabilities, type Capabilities } from '../../src/dataplane/capabilities.ts';
+import { createMemoryTables } from '../support/tables/memory.ts';
 import { type Asked, testConformance } from './conformance.ts';
 import { answerOfTables, positionInTables } from './subjects/bpf-tables.ts';
 import { programTables } from './subjects/program-tables.ts';

@@ -3,11 +3,11 @@
 // a step, on how many arrive at once, or on objects that were deleted and added again.
 import { describe, expect, it } from 'vitest';
 import type { ObjectChange } from '../../src/model/types.ts';
-import { buildAll, type NamedObject } from '../../src/plan/build.ts';
 import { staleFlows, staleScope } from '../../src/plan/conntrack/stale-flows.ts';
 import { explain } from '../../src/plan/explain/explain.ts';
 import { createPlanner, type Planner } from '../../src/plan/planner.ts';
 import type { Plan, PlanDelta } from '../../src/plan/types.ts';
+import { buildAll, type NamedObject } from '../support/plan/build-all.ts';
 import { changesIn } from '../unit/plan/support.ts';
 import { STORIES } from './conformance.ts';
 import { expectationOf, flowOf, packetOf, readStories, type Step, type Story } from './story.ts';

@@ -5,11 +5,11 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { load } from 'js-yaml';
 import type { Kind, ObjectChange } from '../../src/model/types.ts';
-import type { NamedObject } from '../../src/plan/build.ts';
 import type { Flow } from '../../src/plan/conntrack/stale-flows.ts';
 import type { Packet } from '../../src/plan/explain/packet.ts';
 import { parsePacket } from '../../src/plan/explain/packet.ts';
 import type { HealthCheck, PlanSettings } from '../../src/plan/types.ts';
+import type { NamedObject } from '../support/plan/build-all.ts';
 
 type Json = Record<string, unknown>;
 type ObjectText = string | { readonly use: string; readonly patch: Json };

@@ -5,7 +5,6 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { FrontendKind } from '../../src/model/types.ts';
-import { buildAll } from '../../src/plan/build.ts';
 import { explain } from '../../src/plan/explain/explain.ts';
 import {
   ADDRESSES,
@@ -18,6 +17,7 @@ import {
   VARIANTS,
   type Variant,
 } from '../support/fixture/stories/table-states.ts';
+import { buildAll } from '../support/plan/build-all.ts';
 import { fixture } from './story.ts';
 
 /** Cells without a meaning, as `class policy client state`: there are none. */

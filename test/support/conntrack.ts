@@ -50,7 +50,7 @@ function tuple(type: number, protocol: TrackedFlow['protocol'], from: End, to: E
 }
 
 /** The body of a message about it. */
-export function entryBody(flow: TrackedFlow): Uint8Array {
+function entryBody(flow: TrackedFlow): Uint8Array {
   const { protocol, destination, destinationPort, id, zone } = flow;
   const client = { address: flow.source, port: flow.sourcePort };
   const frontend = { address: destination, port: destinationPort };

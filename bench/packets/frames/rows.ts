@@ -51,7 +51,7 @@ export const ROWS: readonly Row[] = [
 ];
 
 /** Clients that take turns at one Service, or at thousands: each Service has one at least. */
-export const flowsOf = (services: number): number => (services === 1 ? 1_024 : 8_192);
+const flowsOf = (services: number): number => (services === 1 ? 1_024 : 8_192);
 
 export interface Aim {
   readonly flows: number;

@@ -5,11 +5,11 @@ import {
   connectionsOf,
 } from '../../../src/dataplane/bpf/flows/connections.ts';
 import { snapshotOf } from '../../../src/dataplane/bpf/inspect/view.ts';
-import { createMemoryTables, memoryArray } from '../../../src/dataplane/bpf/maps/memory.ts';
 import { createTableSync } from '../../../src/dataplane/bpf/sync/table-sync.ts';
 import type { Connections } from '../../../src/dataplane/connections.ts';
 import type { Backend, Plan } from '../../../src/plan/types.ts';
 import { backend, clusterIp, planOf, servicePort } from '../../unit/dataplane/bpf/plans.ts';
+import { createMemoryTables, memoryArray } from '../tables/memory.ts';
 import { applyAll } from './apply-all.ts';
 import { type ConnFacts, type MemoryConns, memoryConns, side } from './conn-bytes.ts';
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The BPF dataplane over tables in memory: everything but the kernel.
 import { type BpfParts, createBpfDataplane } from '../../../src/dataplane/bpf/dataplane.ts';
-import { createMemoryTables, type MemoryTables } from '../../../src/dataplane/bpf/maps/memory.ts';
 import type { Tables } from '../../../src/dataplane/bpf/maps/tables.ts';
 import { BPF } from '../../../src/dataplane/capabilities.ts';
 import type { Dataplane } from '../../../src/dataplane/dataplane.ts';
+import { createMemoryTables, type MemoryTables } from '../tables/memory.ts';
 
 export const memoryTables = (): MemoryTables =>
   createMemoryTables({ frontends: 4096, backends: 4096, slotBlocks: 4096, services: 2048 });

@@ -12,7 +12,7 @@ export const SECOND = {
 const TABLE = 2;
 
 /** The first two are pods of n1 with addresses of the second uplink: A, which has a server, and p1. */
-export const ON_SECOND = [
+const ON_SECOND = [
   { ipv4: '10.1.1.5', ipv6: '2001:db8:1:1::5' },
   { ipv4: '10.1.1.9', ipv6: '2001:db8:1:1::9' },
 ] as const;

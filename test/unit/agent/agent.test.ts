@@ -3,7 +3,6 @@
 // it retries and what it repairs.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type Agent, createAgent, type SyncFacts } from '../../../src/agent/agent.ts';
-import type { MemoryTables } from '../../../src/dataplane/bpf/maps/memory.ts';
 import type { Dataplane, FailedEntry } from '../../../src/dataplane/dataplane.ts';
 import { createLogger } from '../../../src/log.ts';
 import type { ObjectChange } from '../../../src/model/types.ts';
@@ -11,6 +10,7 @@ import { createPlanner } from '../../../src/plan/planner.ts';
 import type { Plan, PlanDelta, ServicePlan, ServicePortPlan } from '../../../src/plan/types.ts';
 import type { NodeAddresses } from '../../../src/sys/netlink/node-addresses.ts';
 import { memoryDataplane, memoryTables } from '../../support/dataplane/memory-dataplane.ts';
+import type { MemoryTables } from '../../support/tables/memory.ts';
 import { backend, clusterIp, planOf, servicePort } from '../dataplane/bpf/plans.ts';
 import { ready, SETTINGS, service, slice } from '../plan/support.ts';
 

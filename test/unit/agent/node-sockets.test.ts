@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from 'vitest';
 import { followNodeSockets, LOOK_MS } from '../../../src/agent/node-sockets/follow.ts';
-import { buildAll } from '../../../src/plan/build.ts';
 import type { NodeSockets } from '../../../src/plan/node-sockets/frontends.ts';
 import type { Listener } from '../../../src/sys/netlink/listeners.ts';
+import { buildAll } from '../../support/plan/build-all.ts';
 import { SETTINGS, service } from '../plan/support.ts';
 import { FakeClock } from '../source/apiserver/support/fake-clock.ts';
 

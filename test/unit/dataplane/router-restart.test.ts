@@ -3,13 +3,13 @@
 // is to serve now moves without a gap.
 import { expect, test } from 'vitest';
 import { decodeFrontendKey } from '../../../src/dataplane/bpf/maps/layout.ts';
-import type { MemoryTables } from '../../../src/dataplane/bpf/maps/memory.ts';
 import { BPF, type Capabilities } from '../../../src/dataplane/capabilities.ts';
 import type { ComposedDataplane, Dataplane } from '../../../src/dataplane/dataplane.ts';
 import { frontendText } from '../../../src/dataplane/entry.ts';
 import { createRouter } from '../../../src/dataplane/router/router.ts';
 import type { Plan, ServicePlan, ServicePortPlan } from '../../../src/plan/types.ts';
 import { memoryDataplane, memoryTables } from '../../support/dataplane/memory-dataplane.ts';
+import type { MemoryTables } from '../../support/tables/memory.ts';
 import { backend, clusterIp, planOf, servicePort } from './bpf/plans.ts';
 import { withCapabilities } from './support.ts';
 

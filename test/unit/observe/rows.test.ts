@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, test } from 'vitest';
 import { backendViews, frontendViews } from '../../../src/dataplane/bpf/inspect/view.ts';
-import { createMemoryTables } from '../../../src/dataplane/bpf/maps/memory.ts';
 import { adopt } from '../../../src/dataplane/bpf/sync/adopt.ts';
 import { createTableSync } from '../../../src/dataplane/bpf/sync/table-sync.ts';
 import { BPF } from '../../../src/dataplane/capabilities.ts';
@@ -11,6 +10,7 @@ import { sortedInSteps } from '../../../src/observe/rows.ts';
 import { serviceRows } from '../../../src/observe/service-rows.ts';
 import type { Plan } from '../../../src/plan/types.ts';
 import { applyAll } from '../../support/dataplane/apply-all.ts';
+import { createMemoryTables } from '../../support/tables/memory.ts';
 import { backend, clusterIp, localNodePort, planOf, servicePort } from '../dataplane/bpf/plans.ts';
 
 function kernelAfter(...plans: readonly Plan[]) {

@@ -2,7 +2,7 @@
 // Objects that are almost right: a valid one in which one to four places hold something else entirely.
 import fc from 'fast-check';
 import type { Kind } from '../../../src/model/types.ts';
-import type { NamedObject } from '../../../src/plan/build.ts';
+import type { NamedObject } from '../../support/plan/build-all.ts';
 import { chance, some } from '../../support/random.ts';
 
 const TEMPLATES: Readonly<Record<Kind, object>> = {

@@ -3,11 +3,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { ObjectChange, ObjectRef, Rejection } from '../../../src/model/types.ts';
-import { buildAll, type NamedObject } from '../../../src/plan/build.ts';
 import { frontendKey, nodePortKey } from '../../../src/plan/decide/frontends.ts';
 import type { IncumbentOf } from '../../../src/plan/decide/ownership.ts';
 import { createPlanner } from '../../../src/plan/planner.ts';
 import type { Plan, PlanSettings, ServicePortPlan } from '../../../src/plan/types.ts';
+import { buildAll, type NamedObject } from '../../support/plan/build-all.ts';
 import { repeatable } from '../../support/random.ts';
 import { change, history, settings } from './histories.ts';
 import { junk } from './junk.ts';

@@ -2,12 +2,12 @@
 // Frontends at addresses of the node: a process that listens at exactly one gets it, in every plan.
 import { expect, test } from 'vitest';
 import type { ObjectChange } from '../../../src/model/types.ts';
-import { buildAll } from '../../../src/plan/build.ts';
 import { explain } from '../../../src/plan/explain/explain.ts';
 import { parsePacket } from '../../../src/plan/explain/packet.ts';
 import { frontendsOnNode, type NodeSockets } from '../../../src/plan/node-sockets/frontends.ts';
 import { createPlanner } from '../../../src/plan/planner.ts';
 import type { Plan } from '../../../src/plan/types.ts';
+import { buildAll } from '../../support/plan/build-all.ts';
 import { ready, SETTINGS, service, slice } from './support.ts';
 
 const DNS_PORTS = [

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel's tables as the dataplane sees them: hash tables behind calls, arrays as shared memory.
-// kernel.ts makes them from BPF maps, memory.ts from plain memory (tests, unprivileged runs).
+// kernel.ts makes them from BPF maps, test/support/tables/memory.ts from plain memory.
 import type { Family } from '../../../model/types.ts';
 
 /** One write the kernel refused. `index` counts within the call's list. */

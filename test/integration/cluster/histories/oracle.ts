@@ -17,9 +17,9 @@ import type { Kind } from '../../../../src/model/types.ts';
 import { backendRows } from '../../../../src/observe/backend-rows.ts';
 import type { KernelState } from '../../../../src/observe/rows.ts';
 import { serviceRows } from '../../../../src/observe/service-rows.ts';
-import { buildAll, type NamedObject } from '../../../../src/plan/build.ts';
 import type { Plan } from '../../../../src/plan/types.ts';
 import { openPinnedMap } from '../../../../src/sys/native.ts';
+import { buildAll, type NamedObject } from '../../../support/plan/build-all.ts';
 import type { Api, ListOf } from '../objects/api.ts';
 import { NODES } from '../objects/objects.ts';
 

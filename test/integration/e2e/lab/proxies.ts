@@ -44,7 +44,7 @@ export async function requestFairlead(
 }
 
 /** Returns its folder. */
-export function writeKustomization(
+function writeKustomization(
   { plane }: Pick<RealCluster, 'plane'>,
   { overlay = 'kubeadm', components = [], patch, tag = '0.1.0' }: FairleadOptions,
 ): string {

@@ -15,7 +15,7 @@ import type { Parts } from './suite.ts';
 export const WEB = '10.96.1.1';
 /** Its pods are not touched, so that connections to them can last. */
 export const STEADY = '10.96.1.2';
-export const WEB_NODE_PORT = 30080;
+const WEB_NODE_PORT = 30080;
 /** Where load balancers ask whether a node has a pod of `steady`. */
 const CHECK_PORT = 31256;
 const DNS_SERVER = '10.96.0.10:53';

@@ -5,7 +5,7 @@ import { dump } from 'js-yaml';
 export const SOCKET = '/run/containerd/containerd.sock';
 export const DNS_ADDRESS = '10.96.0.10';
 /** Holds the namespaces of a pod. */
-export const PAUSE_IMAGE = 'docker.io/library/pause:1';
+const PAUSE_IMAGE = 'docker.io/library/pause:1';
 
 export interface NodeSettings {
   /** 1-based: part of its addresses. */

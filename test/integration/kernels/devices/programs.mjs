@@ -10,7 +10,7 @@ import { inside } from './network.mjs';
 
 /** With `client` and `server`. */
 const [, , PROGRAMS = ''] = process.argv;
-export const WORK = mkdtempSync(join(tmpdir(), 'fairlead-devices-'));
+const WORK = mkdtempSync(join(tmpdir(), 'fairlead-devices-'));
 const BPFFS = join(WORK, 'bpf');
 const RUN_DIR = join(WORK, 'run');
 const [, HIERARCHY = ''] = /^\S+ (\S+) cgroup2 /m.exec(readFileSync('/proc/mounts', 'utf8')) ?? [];

@@ -2,8 +2,8 @@
 // What an agent itself does on the node, as findings see it.
 import { expect, test } from 'vitest';
 import { ownFacts } from '../../../../src/agent/on-node/own-facts.ts';
-import { buildAll } from '../../../../src/plan/build.ts';
 import type { NodeSockets } from '../../../../src/plan/node-sockets/frontends.ts';
+import { buildAll } from '../../../support/plan/build-all.ts';
 import { ready, SETTINGS, service, slice } from '../../plan/support.ts';
 
 const DNS = { name: 'dns', port: 53, protocol: 'UDP' };

@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { explanationText } from '../../../../src/cli/view/explanation-text.ts';
 import { BPF } from '../../../../src/dataplane/capabilities.ts';
 import { answer } from '../../../../src/observe/answer.ts';
-import { buildAll } from '../../../../src/plan/build.ts';
 import { type Packet, parsePacket } from '../../../../src/plan/explain/packet.ts';
+import { buildAll } from '../../../support/plan/build-all.ts';
 import { node, ready, SETTINGS, service, slice } from '../../plan/support.ts';
 
 const PLAN = buildAll(

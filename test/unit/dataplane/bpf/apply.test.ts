@@ -9,15 +9,12 @@ import {
   decodeU32,
   type FrontendValue,
 } from '../../../../src/dataplane/bpf/maps/layout.ts';
-import {
-  createMemoryTables,
-  type MemoryTables,
-} from '../../../../src/dataplane/bpf/maps/memory.ts';
 import { element, type Tables } from '../../../../src/dataplane/bpf/maps/tables.ts';
 import { adopt } from '../../../../src/dataplane/bpf/sync/adopt.ts';
 import { createTableSync } from '../../../../src/dataplane/bpf/sync/table-sync.ts';
 import { frontendText } from '../../../../src/dataplane/entry.ts';
 import { applyAll } from '../../../support/dataplane/apply-all.ts';
+import { createMemoryTables, type MemoryTables } from '../../../support/tables/memory.ts';
 import { backend, clusterIp, localNodePort, planOf, servicePort } from './plans.ts';
 
 const SIZES = { frontends: 64, backends: 64, slotBlocks: 32, services: 64 };

@@ -3,9 +3,9 @@
 // leak what waits for it, or release it early.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { BACKEND_STATE, backendStateOffset } from '../../../../src/dataplane/bpf/maps/layout.ts';
-import type { MemoryTables } from '../../../../src/dataplane/bpf/maps/memory.ts';
 import type { Dataplane } from '../../../../src/dataplane/dataplane.ts';
 import { memoryDataplane, memoryTables } from '../../../support/dataplane/memory-dataplane.ts';
+import type { MemoryTables } from '../../../support/tables/memory.ts';
 import { backend, clusterIp, planOf, servicePort } from './plans.ts';
 
 const web = (...hosts: number[]) =>

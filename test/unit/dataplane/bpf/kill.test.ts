@@ -12,7 +12,6 @@ import {
   RANGES_PER_WORD,
   type SetRef,
 } from '../../../../src/dataplane/bpf/maps/layout.ts';
-import { createMemoryTables } from '../../../../src/dataplane/bpf/maps/memory.ts';
 import { element, type Tables } from '../../../../src/dataplane/bpf/maps/tables.ts';
 import { rangeOf } from '../../../../src/dataplane/bpf/sync/satellites/service-ranges.ts';
 import { readRun } from '../../../../src/dataplane/bpf/sync/service-port/sets.ts';
@@ -21,6 +20,7 @@ import { frontendText } from '../../../../src/dataplane/entry.ts';
 import type { Plan } from '../../../../src/plan/types.ts';
 import { applyAll } from '../../../support/dataplane/apply-all.ts';
 import { applyKilledAt, killableTables } from '../../../support/dataplane/killable-tables.ts';
+import { createMemoryTables } from '../../../support/tables/memory.ts';
 import { backend, clusterIp, localNodePort, planOf, servicePort } from './plans.ts';
 
 const SIZES = { frontends: 64, backends: 64, slotBlocks: 32, services: 16 };

@@ -12,10 +12,6 @@ import {
   encodeFrontendKey,
   hasTable,
 } from '../../../../src/dataplane/bpf/maps/layout.ts';
-import {
-  createMemoryTables,
-  type MemoryTables,
-} from '../../../../src/dataplane/bpf/maps/memory.ts';
 import { element } from '../../../../src/dataplane/bpf/maps/tables.ts';
 import { adopt } from '../../../../src/dataplane/bpf/sync/adopt.ts';
 import {
@@ -30,6 +26,7 @@ import type { Plan, ServicePortPlan } from '../../../../src/plan/types.ts';
 import { applyAll } from '../../../support/dataplane/apply-all.ts';
 import { tableEntries } from '../../../support/dataplane/set-table.ts';
 import { randomOf } from '../../../support/random.ts';
+import { createMemoryTables, type MemoryTables } from '../../../support/tables/memory.ts';
 import { backend, clusterIp, localNodePort, planOf, servicePort } from './plans.ts';
 
 const SIZES = { frontends: 64, backends: 512, slotBlocks: 16_384, services: 64 };

@@ -3,10 +3,6 @@
 // somebody writes into it.
 import { describe, expect, test } from 'vitest';
 import { decodeFrontend, decodeU32 } from '../../../../src/dataplane/bpf/maps/layout.ts';
-import {
-  createMemoryTables,
-  type MemoryTables,
-} from '../../../../src/dataplane/bpf/maps/memory.ts';
 import { element } from '../../../../src/dataplane/bpf/maps/tables.ts';
 import { findDrift } from '../../../../src/dataplane/bpf/sync/audit.ts';
 import { createTableSync, type TableSync } from '../../../../src/dataplane/bpf/sync/table-sync.ts';
@@ -15,6 +11,7 @@ import { maglevTable } from '../../../../src/plan/maglev/table.ts';
 import type { Backend, Frontend, Plan } from '../../../../src/plan/types.ts';
 import { applyAll } from '../../../support/dataplane/apply-all.ts';
 import { tableEntries } from '../../../support/dataplane/set-table.ts';
+import { createMemoryTables, type MemoryTables } from '../../../support/tables/memory.ts';
 import { backend, clusterIp, localNodePort, planOf, servicePort } from './plans.ts';
 
 const SIZES = { frontends: 64, backends: 64, slotBlocks: 1024, services: 16 };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from 'vitest';
-import { createMemoryTables } from '../../../../src/dataplane/bpf/maps/memory.ts';
 import {
   acceptedAddresses,
   applyNodeAddresses,
 } from '../../../../src/dataplane/bpf/sync/satellites/node.ts';
 import type { NodeAddress } from '../../../../src/dataplane/dataplane.ts';
 import type { Plan } from '../../../../src/plan/types.ts';
+import { createMemoryTables } from '../../../support/tables/memory.ts';
 import { planOf } from './plans.ts';
 
 const LOCAL: readonly NodeAddress[] = [

@@ -3,10 +3,10 @@
 // nothing that was found before an error.
 import { describe, expect, type MockInstance, test, vi } from 'vitest';
 import { encodeFrontendKey } from '../../../../src/dataplane/bpf/maps/layout.ts';
-import type { MemoryTables } from '../../../../src/dataplane/bpf/maps/memory.ts';
 import type { ArrayTable } from '../../../../src/dataplane/bpf/maps/tables.ts';
 import type { Dataplane } from '../../../../src/dataplane/dataplane.ts';
 import { memoryDataplane, memoryTables } from '../../../support/dataplane/memory-dataplane.ts';
+import type { MemoryTables } from '../../../support/tables/memory.ts';
 import { backend, clusterIp, planOf, servicePort } from './plans.ts';
 
 const SERVICES = 100;

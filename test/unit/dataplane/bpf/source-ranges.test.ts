@@ -9,7 +9,6 @@ import {
   encodeRange,
   encodeRangeKey,
 } from '../../../../src/dataplane/bpf/maps/layout.ts';
-import { createMemoryTables } from '../../../../src/dataplane/bpf/maps/memory.ts';
 import { element, type Tables } from '../../../../src/dataplane/bpf/maps/tables.ts';
 import { createTableSync, type TableSync } from '../../../../src/dataplane/bpf/sync/table-sync.ts';
 import type { SourceFilter } from '../../../../src/model/types.ts';
@@ -18,6 +17,7 @@ import { applyAll } from '../../../support/dataplane/apply-all.ts';
 import { applyKilledAt, killableTables } from '../../../support/dataplane/killable-tables.ts';
 import { memoryDataplane } from '../../../support/dataplane/memory-dataplane.ts';
 import { admits, isPod, rangesIn } from '../../../support/dataplane/source-ranges.ts';
+import { createMemoryTables } from '../../../support/tables/memory.ts';
 import { backend, clusterIp, planOf, servicePort } from './plans.ts';
 
 const SIZES = { frontends: 64, backends: 64, slotBlocks: 32, services: 16 };

@@ -8,9 +8,9 @@ import {
   snapshotOf,
 } from '../../../../src/dataplane/bpf/inspect/view.ts';
 import { encodeFrontendKey } from '../../../../src/dataplane/bpf/maps/layout.ts';
-import { createMemoryTables, memoryArray } from '../../../../src/dataplane/bpf/maps/memory.ts';
 import { createTableSync } from '../../../../src/dataplane/bpf/sync/table-sync.ts';
 import { applyAll } from '../../../support/dataplane/apply-all.ts';
+import { createMemoryTables, memoryArray } from '../../../support/tables/memory.ts';
 import { backend, clusterIp, planOf, servicePort } from './plans.ts';
 
 test('connections of frontends, without what refuses other ports', () => {

@@ -4,10 +4,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { decodeFrontend, decodeU32, hasTable } from '../../../../src/dataplane/bpf/maps/layout.ts';
-import {
-  createMemoryTables,
-  type MemoryTables,
-} from '../../../../src/dataplane/bpf/maps/memory.ts';
 import { element } from '../../../../src/dataplane/bpf/maps/tables.ts';
 import { findDrift } from '../../../../src/dataplane/bpf/sync/audit.ts';
 import { entriesOf, tableOrder } from '../../../../src/dataplane/bpf/sync/service-port/table.ts';
@@ -15,6 +11,7 @@ import { createTableSync } from '../../../../src/dataplane/bpf/sync/table-sync.t
 import type { Backend } from '../../../../src/plan/types.ts';
 import { applyAll } from '../../../support/dataplane/apply-all.ts';
 import { tableEntries } from '../../../support/dataplane/set-table.ts';
+import { createMemoryTables, type MemoryTables } from '../../../support/tables/memory.ts';
 import { backend, clusterIp, planOf, servicePort } from './plans.ts';
 
 describe('entries of a table', () => {

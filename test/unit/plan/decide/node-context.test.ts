@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, it } from 'vitest';
-import { buildAll } from '../../../../src/plan/build.ts';
 import type { Plan, PlanSettings } from '../../../../src/plan/types.ts';
+import { buildAll } from '../../../support/plan/build-all.ts';
 import { node, SETTINGS } from '../support.ts';
 
 const NODE = node('n1', '', {

@@ -2,7 +2,7 @@
 // How full the table is, from what each CPU has done to it.
 import { expect, test } from 'vitest';
 import { occupancyOf } from '../../../../../src/dataplane/bpf/conn/counts.ts';
-import { memoryArray } from '../../../../../src/dataplane/bpf/maps/memory.ts';
+import { memoryArray } from '../../../../support/tables/memory.ts';
 
 /** Rows of each CPU: IPv4, IPv6. */
 function occupancy(...rows: readonly (readonly (number | bigint)[])[]) {

@@ -9,7 +9,7 @@ import {
   MARKING_ROUNDS,
 } from '../../../../../src/dataplane/bpf/flows/sweep/marks.ts';
 import { createChunkedMmap } from '../../../../../src/dataplane/bpf/maps/chunked-mmap.ts';
-import { memoryArray } from '../../../../../src/dataplane/bpf/maps/memory.ts';
+import { memoryArray } from '../../../../support/tables/memory.ts';
 
 const LINES = 32;
 const LINE = 64;

@@ -6,7 +6,7 @@ import {
   livingFlows,
   type Recount,
 } from '../../../../../src/dataplane/bpf/flows/sweep/recount.ts';
-import { type MemoryArray, memoryArray } from '../../../../../src/dataplane/bpf/maps/memory.ts';
+import { type MemoryArray, memoryArray } from '../../../../support/tables/memory.ts';
 
 const ID = 3;
 /** struct backend_flows. */

@@ -6,10 +6,6 @@ import {
   encodeLocalBackendKey,
 } from '../../../../../src/dataplane/bpf/maps/direct-layout.ts';
 import { decodeBackend, decodeU32 } from '../../../../../src/dataplane/bpf/maps/layout.ts';
-import {
-  createMemoryTables,
-  type MemoryTables,
-} from '../../../../../src/dataplane/bpf/maps/memory.ts';
 import { element } from '../../../../../src/dataplane/bpf/maps/tables.ts';
 import {
   createTableSync,
@@ -17,6 +13,7 @@ import {
 } from '../../../../../src/dataplane/bpf/sync/table-sync.ts';
 import type { Backend, Frontend, Peer, Plan } from '../../../../../src/plan/types.ts';
 import { applyAll } from '../../../../support/dataplane/apply-all.ts';
+import { createMemoryTables, type MemoryTables } from '../../../../support/tables/memory.ts';
 import { backend, clusterIp, planOf, servicePort } from '../plans.ts';
 
 const SIZES = { frontends: 16, backends: 8, slotBlocks: 16, services: 8 };

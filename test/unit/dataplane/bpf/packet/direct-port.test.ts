@@ -5,13 +5,13 @@ import {
   DIRECT_MTU_OFFSET,
   DIRECT_PORT_OFFSET,
 } from '../../../../../src/dataplane/bpf/maps/layout.ts';
-import { createMemoryTables } from '../../../../../src/dataplane/bpf/maps/memory.ts';
 import {
   closeDirectPort,
   createDirectPort,
 } from '../../../../../src/dataplane/bpf/packet/direct-port.ts';
 import type { Plan } from '../../../../../src/plan/types.ts';
 import type { Network } from '../../../../../src/sys/netlink/network.ts';
+import { createMemoryTables } from '../../../../support/tables/memory.ts';
 
 const network = (mtu: number, address = '192.0.2.11'): Network =>
   ({

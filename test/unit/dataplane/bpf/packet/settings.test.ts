@@ -2,7 +2,6 @@
 // The settings of the packet programs follow the node's addresses; the key of their hashes stays for ever.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { ALL_FEATURES, NO_FEATURES } from '../../../../../src/dataplane/bpf/features.ts';
-import { memoryArray } from '../../../../../src/dataplane/bpf/maps/memory.ts';
 import {
   decodeFeatures,
   decodeKeptSettings,
@@ -16,6 +15,7 @@ import { DEFAULT_TIMES, flowTimeouts } from '../../../../../src/dataplane/bpf/pa
 import type { PortRange } from '../../../../../src/lib/port-range.ts';
 import type { Plan } from '../../../../../src/plan/types.ts';
 import type { BpfMap } from '../../../../../src/sys/native.ts';
+import { memoryArray } from '../../../../support/tables/memory.ts';
 
 const timeouts = flowTimeouts(DEFAULT_TIMES);
 const KEPT = {

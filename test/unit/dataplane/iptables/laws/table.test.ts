@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // As stories.test.ts, for every policy, family, protocol and state of endpoints of table.txt.
 import { describe, it } from 'vitest';
-import { buildAll } from '../../../../../src/plan/build.ts';
 import { fixture } from '../../../../conformance/story.ts';
 import { objectsOf, POLICIES, VARIANTS } from '../../../../support/fixture/stories/table-states.ts';
+import { buildAll } from '../../../../support/plan/build-all.ts';
 import { expectAgreement, SETTINGS } from './expect.ts';
 
 /** A client makes no difference to the objects. */

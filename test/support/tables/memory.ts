@@ -1,10 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables in plain memory with the kernel's rules (capacity, whole values replaced), for tests and unprivileged
-// runs.
-import type { Family } from '../../../model/types.ts';
-import { frontendKeySize, RANGES, RANGES_PER_WORD, SIZE } from './layout.ts';
-import { PACKET_SIZE } from './packet-layout.ts';
-import type { ArrayTable, DirectTables, HashTable, RefusedWrite, Tables } from './tables.ts';
+// Tables in plain memory with the kernel's rules (capacity, whole values replaced), for tests and for benches
+// with --memory.
+
+import {
+  frontendKeySize,
+  RANGES,
+  RANGES_PER_WORD,
+  SIZE,
+} from '../../../src/dataplane/bpf/maps/layout.ts';
+import { PACKET_SIZE } from '../../../src/dataplane/bpf/maps/packet-layout.ts';
+import type {
+  ArrayTable,
+  DirectTables,
+  HashTable,
+  RefusedWrite,
+  Tables,
+} from '../../../src/dataplane/bpf/maps/tables.ts';
+import type { Family } from '../../../src/model/types.ts';
 
 /** Elements that are looked at between two pauses. */
 const SCANNED = 4_096;

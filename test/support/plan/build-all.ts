@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A whole plan from a whole set of objects, in one pass: used by one-shot commands, and the reference that
-// `createPlanner` must always agree with. Pure.
-import { compareText } from '../lib/names.ts';
-import { projectSlice } from '../model/endpoints/slice.ts';
-import { projectNode } from '../model/node/node.ts';
-import { projectService } from '../model/service/service.ts';
-import { projectServiceCidr } from '../model/service/service-cidr.ts';
-import { createSharing, type Sharing } from '../model/sharing.ts';
+// A whole plan from a whole set of objects, in one pass: the reference that `createPlanner` must always agree with. Pure.
+import { compareText } from '../../../src/lib/names.ts';
+import { projectSlice } from '../../../src/model/endpoints/slice.ts';
+import { projectNode } from '../../../src/model/node/node.ts';
+import { projectService } from '../../../src/model/service/service.ts';
+import { projectServiceCidr } from '../../../src/model/service/service-cidr.ts';
+import { createSharing, type Sharing } from '../../../src/model/sharing.ts';
 import type {
   EndpointSlice,
   Kind,
@@ -14,17 +13,17 @@ import type {
   Projection,
   Rejection,
   Service,
-} from '../model/types.ts';
-import { directReturnFlag, serviceWantsDirectReturn } from './decide/forwarding.ts';
-import { frontendKeysOf } from './decide/frontends.ts';
-import { buildContext, nodeContextOf } from './decide/node-context.ts';
-import { type IncumbentOf, ownerAmong } from './decide/ownership.ts';
-import { buildService, serviceKey } from './decide/service-plan.ts';
-import { exposedService, type NodeLabels } from './exposure/exposure.ts';
-import { isOnNode, NO_NODE_SOCKETS, onNodeFlag } from './node-sockets/frontends.ts';
-import { orderRejections } from './rejections.ts';
-import type { Plan, PlanSettings, ServiceKey, ServicePlan } from './types.ts';
-import { counting } from './versions.ts';
+} from '../../../src/model/types.ts';
+import { directReturnFlag, serviceWantsDirectReturn } from '../../../src/plan/decide/forwarding.ts';
+import { frontendKeysOf } from '../../../src/plan/decide/frontends.ts';
+import { buildContext, nodeContextOf } from '../../../src/plan/decide/node-context.ts';
+import { type IncumbentOf, ownerAmong } from '../../../src/plan/decide/ownership.ts';
+import { buildService, serviceKey } from '../../../src/plan/decide/service-plan.ts';
+import { exposedService, type NodeLabels } from '../../../src/plan/exposure/exposure.ts';
+import { isOnNode, NO_NODE_SOCKETS, onNodeFlag } from '../../../src/plan/node-sockets/frontends.ts';
+import { orderRejections } from '../../../src/plan/rejections.ts';
+import type { Plan, PlanSettings, ServiceKey, ServicePlan } from '../../../src/plan/types.ts';
+import { counting } from '../../../src/plan/versions.ts';
 
 export interface NamedObject {
   readonly ref: ObjectRef;
