@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// src/ and the packages it uses -> dist/: one program that starts with few files and only the code it
+// src/ and the packages it uses -> dist/, and tools/ -> build/tools/: one program that starts with few files and only the code it
 // can reach. Loading @kubernetes/client-node as it is costs every start a second of processor time and
 // 70 MiB of memory for some 700 modules of generated types, of which nothing is used (ADR 11).
 
@@ -69,29 +69,41 @@ const UNDICI_IN_PARTS = {
 /** @param {string} unit */
 const escaped = (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
 
-export default {
-  input: {
-    main: 'src/main.ts',
-    'lab/client': 'src/lab/client/client.ts',
-    'lab/echo-server': 'src/lab/client/echo-server.ts',
-    'lab/stub-server': 'src/lab/api/stub-server.ts',
-    'lab/topology': 'src/lab/topology.ts',
-  },
+const PARTS = {
   platform: 'node',
   plugins: [UNDICI_IN_PARTS, WITHOUT_UNUSED, ASCII_ONLY],
   treeshake: { moduleSideEffects: [{ test: UNTOLD, sideEffects: false }] },
-  output: {
-    dir: 'dist',
-    format: 'esm',
-    sourcemap: true,
-    // Names of functions and classes stay: they are what a stack trace shows. All others are shortened: V8 reads each
-    // letter at every start, and keeps it.
-    minify: {
-      compress: false,
-      mangle: { keepNames: { function: true, class: true } },
-      codegen: { removeWhitespace: true },
-    },
-    entryFileNames: '[name].js',
-    chunkFileNames: 'parts/[name].js',
-  },
 };
+
+/** @param {string} dir */
+const output = (dir) => ({
+  dir,
+  format: 'esm',
+  sourcemap: true,
+  // Names of functions and classes stay: they are what a stack trace shows. All others are shortened: V8 reads each
+  // letter at every start, and keeps it.
+  minify: {
+    compress: false,
+    mangle: { keepNames: { function: true, class: true } },
+    codegen: { removeWhitespace: true },
+  },
+  entryFileNames: '[name].js',
+  chunkFileNames: 'parts/[name].js',
+});
+
+const PRODUCT = { ...PARTS, input: { main: 'src/main.ts' }, output: output('dist.fresh') };
+
+const TOOLS = {
+  ...PARTS,
+  input: {
+    main: 'tools/main.ts',
+    'lab/client': 'tools/lab/client/client.ts',
+    'lab/echo-server': 'tools/lab/client/echo-server.ts',
+    'lab/stub-server': 'tools/lab/api/stub-server.ts',
+    'lab/topology': 'tools/lab/topology.ts',
+  },
+  output: output('build/tools.fresh'),
+};
+
+/** PART=tools makes the tools, all else the product. */
+export default process.env['PART'] === 'tools' ? TOOLS : PRODUCT;

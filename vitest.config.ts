@@ -3,7 +3,9 @@
 // scripts/test, and run one file at a time because they share the machine's kernel.
 import { defineConfig } from 'vitest/config';
 
-const afterBuild = ['conventions/docs', 'bench/parts'].map((name) => `test/unit/${name}.test.ts`);
+const afterBuild = ['conventions/docs', 'tools/bench/parts'].map(
+  (name) => `test/unit/${name}.test.ts`,
+);
 
 /** Files that touch the kernel: one at a time, one project after the other. */
 function kernelProject(name: string, groupOrder: number, isolate = true, files = '**/*.test.ts') {

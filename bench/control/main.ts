@@ -4,11 +4,11 @@
 // nothing and writes the figures of such a file into docs/bench.md.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { exitOnSignals } from '../../src/lab/topology.ts';
 import { packageRoot } from '../../src/sys/package.ts';
 import { prepareKubeProxy } from '../../test/integration/cluster/kube-proxy/kube-proxy.ts';
 import { type Binaries, prepareCluster } from '../../test/integration/cluster/programs/binaries.ts';
 import { kubernetesVersion } from '../../test/support/programs/kubernetes.ts';
+import { exitOnSignals } from '../../tools/lab/topology.ts';
 import { environment } from './environment.ts';
 import { type Options, parseOptions } from './options.ts';
 import { partOf, replaceFigures } from './report/document.ts';

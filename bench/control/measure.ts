@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One column of one size in one round: starts a proxy, measures its start, changes endpoints while it runs, stops it.
-import { removeRules } from '../../src/bench/proxies/tools.ts';
+import { removeRules } from '../../tools/bench/proxies/tools.ts';
 import { ChangeSeries } from './changes/change-series.ts';
 import { type Pace, paceOf, SETTLE_MS } from './changes/pace.ts';
 import { NotReached, type Prober, startProber } from './changes/prober.ts';

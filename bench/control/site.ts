@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The environment of one size: a loaded control plane, one node for each proxy, and one more whose two pods are the
 // real backends of the probe Services. All other Services have fictitious endpoints.
-import { buildTopology, type Topology } from '../../src/lab/topology.ts';
-import type { NodeHost } from '../../src/lab/wiring.ts';
+
 import {
   type ControlPlane,
   startControlPlane,
@@ -11,6 +10,8 @@ import { sendServicesToNode } from '../../test/integration/cluster/control-plane
 import { load, serviceName } from '../../test/integration/cluster/objects/load.ts';
 import { addNode, servicesPath } from '../../test/integration/cluster/objects/objects.ts';
 import type { Binaries } from '../../test/integration/cluster/programs/binaries.ts';
+import { buildTopology, type Topology } from '../../tools/lab/topology.ts';
+import type { NodeHost } from '../../tools/lab/wiring.ts';
 import { type Changer, startChanger } from './changes/changes.ts';
 import { startGreeter } from './changes/prober.ts';
 import type { ProxyName, Variant } from './report/figures.ts';

@@ -4,10 +4,10 @@
 // it measures nothing and writes the figures of such a file into docs/bench.md.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { exitOnSignals } from '../../src/lab/topology.ts';
 import { packageRoot } from '../../src/sys/package.ts';
 import { prepareKubeProxy } from '../../test/integration/cluster/kube-proxy/kube-proxy.ts';
 import { prepareCluster } from '../../test/integration/cluster/programs/binaries.ts';
+import { exitOnSignals } from '../../tools/lab/topology.ts';
 import { environment } from '../control/environment.ts';
 import { replaceFigures } from '../control/report/document.ts';
 import { measureFrames } from './frames/measure.ts';

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // One run on one site: proxies start, and for each size Services are added, awaited, and rounds measured.
 import { loadavg } from 'node:os';
-import { cpuSeconds } from '../../src/lab/account.ts';
-import { buildSite, type ColumnSite, type Site } from '../../src/lab/columns/site.ts';
 import { fairleadPaths } from '../../test/support/fixture/proxies/fairlead.ts';
 import type { NodeProxy } from '../../test/support/fixture/proxies/proxy.ts';
 import { until } from '../../test/support/until.ts';
+import { cpuSeconds } from '../../tools/lab/account.ts';
+import { buildSite, type ColumnSite, type Site } from '../../tools/lab/columns/site.ts';
 import { letPass } from '../control/clock.ts';
 import type { Options } from './options.ts';
 import {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rounds in which every column has its turn at every workload, so that what else the machine does hits all alike. The
 // order of columns rotates: none is always the one after the most expensive.
-import type { ColumnSite } from '../../src/lab/columns/site.ts';
-import type { Sample, Traffic } from '../../src/lab/columns/traffic.ts';
-import { turns } from '../../src/lab/columns/turns.ts';
+import type { ColumnSite } from '../../tools/lab/columns/site.ts';
+import type { Sample, Traffic } from '../../tools/lab/columns/traffic.ts';
+import { turns } from '../../tools/lab/columns/turns.ts';
 import type { ColumnName, Samples } from './report/figures.ts';
 import { destination } from './site/traffic.ts';
 import type { Workload } from './workloads.ts';

@@ -15,10 +15,14 @@ if (file === undefined) {
 }
 
 const rendered = (format) =>
-  execFileSync(join(root, 'dist', 'main.js'), ['bench', '--report', file, '-o', format], {
-    encoding: 'utf8',
-    maxBuffer: 2 ** 26,
-  });
+  execFileSync(
+    process.execPath,
+    [join(root, 'build', 'tools', 'main.js'), 'bench', '--report', file, '-o', format],
+    {
+      encoding: 'utf8',
+      maxBuffer: 2 ** 26,
+    },
+  );
 
 const MARKS = /(<!-- fairlead bench: [^>]*-->\n)[\s\S]*?(<!-- fairlead bench ends -->)/;
 const plots = join(root, 'docs', 'plots');

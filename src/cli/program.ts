@@ -5,7 +5,10 @@ import { ERRORS, EXIT, FairleadError, reasonOf } from '../errors.ts';
 import { packageVersion } from '../sys/package.ts';
 import { commandName, stopSignals } from './signals.ts';
 
-const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
+/** By the words that call them. */
+export type Commands = Readonly<Record<string, () => Promise<Command>>>;
+
+const COMMANDS: Commands = {
   run: async () => (await import('./commands/run.ts')).runCommand(stopSignals),
   status: async () => (await import('./commands/status.ts')).statusCommand(),
   services: async () => (await import('./commands/services.ts')).servicesCommand(),
@@ -13,36 +16,31 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   connections: async () => (await import('./commands/connections.ts')).connectionsCommand(),
   explain: async () => (await import('./commands/explain.ts')).explainCommand(),
   bypass: async () => (await import('./commands/bypass.ts')).bypassCommand(),
-  demo: async () => (await import('./commands/demo.ts')).demoCommand(),
-  bench: async () => (await import('./commands/bench.ts')).benchCommand(),
   audit: async () => (await import('./commands/audit.ts')).auditCommand(),
   probe: async () => (await import('./commands/probe.ts')).probeCommand(),
   validate: async () => (await import('./commands/validate.ts')).validateCommand(),
   cleanup: async () => (await import('./commands/cleanup.ts')).cleanupCommand(),
   completion: async () =>
-    (await import('./completion/command.ts')).completionCommand(() => programWith(ALL)),
-  man: async () => (await import('./completion/command.ts')).manCommand(() => programWith(ALL)),
+    (await import('./completion/command.ts')).completionCommand(() => programWith(COMMANDS)),
+  man: async () =>
+    (await import('./completion/command.ts')).manCommand(() => programWith(COMMANDS)),
 };
-const ALL = Object.keys(COMMANDS);
 
-async function main(args: readonly string[]): Promise<void> {
+async function main(args: readonly string[], commands: Commands): Promise<void> {
   const asked = commandName(args);
-  const isKnown = asked !== undefined && Object.hasOwn(COMMANDS, asked);
-  const program = await programWith(isKnown ? [asked] : ALL);
+  const known = Object.entries(commands).filter(([name]) => name === asked);
+  const program = await programWith(known.length === 0 ? commands : Object.fromEntries(known));
   await program.parseAsync(args, { from: 'user' });
 }
 
-async function programWith(names: readonly string[]): Promise<Command> {
+async function programWith(commands: Commands): Promise<Command> {
   const program = new Command('fairlead')
     .description(
       'kube-proxy replacement: serves Services by eBPF, and by iptables where the kernel cannot',
     )
     .version(packageVersion())
     .exitOverride();
-  for (const name of names) {
-    const load = COMMANDS[name];
-    if (load !== undefined) program.addCommand(inheriting(await load()));
-  }
+  for (const load of Object.values(commands)) program.addCommand(inheriting(await load()));
   return program;
 }
 
@@ -70,9 +68,12 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 });
 
 /** Runs one command to its end, and sets the exit code. */
-export async function runProgram(args: readonly string[]): Promise<void> {
+export async function runProgram(
+  args: readonly string[],
+  commands: Commands = COMMANDS,
+): Promise<void> {
   try {
-    await main(args);
+    await main(args, commands);
   } catch (error) {
     // Commander has printed its own words already.
     if (!(error instanceof CommanderError)) process.stderr.write(`fairlead: ${reasonOf(error)}\n`);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builders of Services and EndpointSlices: dual-stack, one port, in namespace default.
 
-import type { Target } from '../../src/lab/client/protocol.ts';
-import { type Endpoint, endpointSlices, type Manifest } from '../../src/lab/manifests.ts';
+import type { Target } from '../../tools/lab/client/protocol.ts';
+import { type Endpoint, endpointSlices, type Manifest } from '../../tools/lab/manifests.ts';
 import { clusterIp, serviceObject } from './objects.ts';
 
 export interface ServiceSpec {

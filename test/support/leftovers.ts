@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a topology has left on this machine; must be empty at the end of every test.
 import { existsSync } from 'node:fs';
-import { ownNamespaces } from '../../src/lab/ownership.ts';
-import type { Topology } from '../../src/lab/topology.ts';
 import { listProcesses } from '../../src/sys/cgroup.ts';
 import { readMounts } from '../../src/sys/mounts.ts';
+import { ownNamespaces } from '../../tools/lab/ownership.ts';
+import type { Topology } from '../../tools/lab/topology.ts';
 
 /** A prefix of namespaces, a folder of files and mounts, and cgroups of processes. */
 interface Names {

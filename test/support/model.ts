@@ -2,7 +2,7 @@
 // What the kernel should hold, computed independently of the product from nothing but which Service has which ready
 // endpoints. And random changes of that.
 import fc from 'fast-check';
-import type { Endpoint, Manifest } from '../../src/lab/manifests.ts';
+import type { Endpoint, Manifest } from '../../tools/lab/manifests.ts';
 import { clusterIps, type ServiceSpec, slices, svc } from './builders.ts';
 import { chance, some } from './random.ts';
 

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes for namespace tests: pods with real servers, client programs and one agent each. Start them in beforeAll,
 // call `remove()` in afterAll; tests do everything else through their node.
-import { type Agent, type Instance, makeInstance, startAgent } from '../../src/lab/agent.ts';
-import type { ManifestDirectory } from '../../src/lab/manifests.ts';
-import { removeLeftovers } from '../../src/lab/ownership.ts';
-import { type Sandbox, startServer } from '../../src/lab/sandbox.ts';
-import { buildTopology, type Topology } from '../../src/lab/topology.ts';
-import { type Client, startClient } from '../../src/lab/traffic.ts';
-import type { Pod } from '../../src/lab/wiring.ts';
+
 import type { Status } from '../../src/observe/status.ts';
 import type { Child } from '../../src/sys/exec.ts';
+import { type Agent, type Instance, makeInstance, startAgent } from '../../tools/lab/agent.ts';
+import type { ManifestDirectory } from '../../tools/lab/manifests.ts';
+import { removeLeftovers } from '../../tools/lab/ownership.ts';
+import { type Sandbox, startServer } from '../../tools/lab/sandbox.ts';
+import { buildTopology, type Topology } from '../../tools/lab/topology.ts';
+import { type Client, startClient } from '../../tools/lab/traffic.ts';
+import type { Pod } from '../../tools/lab/wiring.ts';
 import { createProgrammed, type Programmed } from './dataplane/programmed.ts';
 import { askAgent } from './fixture/proxies/ask-agent.ts';
 import { leftoversOf } from './leftovers.ts';

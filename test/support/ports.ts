@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Asks the ports of an agent all the time, as probes and load balancers do, and counts what is not answered with status 200.
 import { fileURLToPath } from 'node:url';
-import { insideSandbox, type Sandbox } from '../../src/lab/sandbox.ts';
 import { start } from '../../src/sys/exec.ts';
+import { insideSandbox, type Sandbox } from '../../tools/lab/sandbox.ts';
 import { until } from './until.ts';
 
 const PROGRAM = fileURLToPath(

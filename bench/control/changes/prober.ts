@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driver's side of prober.c.
 import { join } from 'node:path';
-import type { Sandbox } from '../../../src/lab/sandbox.ts';
 import { packageRoot } from '../../../src/sys/package.ts';
+import type { Sandbox } from '../../../tools/lab/sandbox.ts';
 import { fromNanoseconds } from '../clock.ts';
 import { type LineChild, startChild } from '../proxies/child.ts';
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program of the benchmark in a sandbox: it is killed with this process, and waiting for its next line fails if
 // it exits instead.
-import { insideSandbox, type Sandbox } from '../../../src/lab/sandbox.ts';
+
 import { type Child, start, stop } from '../../../src/sys/exec.ts';
+import { insideSandbox, type Sandbox } from '../../../tools/lab/sandbox.ts';
 
 export interface LineChild {
   readonly pid: number;

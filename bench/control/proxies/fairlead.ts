@@ -2,11 +2,11 @@
 // Starts the built fairlead on its node of a site, without earlier pins and rules, and with a monitor of its event loop.
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { leaveKubeletChain } from '../../../src/bench/proxies/tools.ts';
-import { makeInstance, ownPaths } from '../../../src/lab/agent.ts';
-import { compiledPath, IMAGE_ENVIRONMENT } from '../../../src/lab/sandbox.ts';
 import { packageRoot } from '../../../src/sys/package.ts';
 import { until } from '../../../test/support/until.ts';
+import { leaveKubeletChain } from '../../../tools/bench/proxies/tools.ts';
+import { makeInstance, ownPaths } from '../../../tools/lab/agent.ts';
+import { compiledPath, IMAGE_ENVIRONMENT } from '../../../tools/lab/sandbox.ts';
 import { fromNanoseconds } from '../clock.ts';
 import type { Seat, Site } from '../site.ts';
 import type { LineChild } from './child.ts';

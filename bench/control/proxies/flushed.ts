@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A full sync of a proxy that has run for a while: somebody removes all rules, and it writes them again, once it has noticed.
-import { removeRules } from '../../../src/bench/proxies/tools.ts';
+import { removeRules } from '../../../tools/bench/proxies/tools.ts';
 import { letPass, monotonicMs } from '../clock.ts';
 import type { Seat, Site } from '../site.ts';
 import { meanSeconds, readSyncs } from './metrics.ts';

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a proxy says of its own syncs; fairlead has kube-proxy's metrics. Asked before and after a series, never during it.
-import type { NodeHost } from '../../../src/lab/wiring.ts';
+
 import { run } from '../../../src/sys/exec.ts';
 import { insideNamespace } from '../../../src/sys/netns.ts';
+import type { NodeHost } from '../../../tools/lab/wiring.ts';
 
 /** Of IPv4, since the start of the proxy. */
 export interface Syncs {

@@ -2,9 +2,9 @@
 // A proxy that runs on a node of a site, in its own cgroup, which holds only the proxy and its children.
 import { writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { cpuSeconds, residentBytes } from '../../../src/lab/account.ts';
-import type { Sandbox } from '../../../src/lab/sandbox.ts';
 import { makeCgroup } from '../../../src/sys/cgroup.ts';
+import { cpuSeconds, residentBytes } from '../../../tools/lab/account.ts';
+import type { Sandbox } from '../../../tools/lab/sandbox.ts';
 import { monotonicMs } from '../clock.ts';
 import type { ProxyName } from '../report/figures.ts';
 import { type Seat, type Site, seatName } from '../site.ts';

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rules that a proxy leaves in the namespace of its node.
-import type { NodeHost } from '../../../src/lab/wiring.ts';
+
 import { run } from '../../../src/sys/exec.ts';
 import { insideNamespace } from '../../../src/sys/netns.ts';
+import type { NodeHost } from '../../../tools/lab/wiring.ts';
 import type { ProxyName, Variant } from '../report/figures.ts';
 
 const LONG_MS = 600_000;

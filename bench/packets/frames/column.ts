@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A column of the tables of frames: its node with what runs on it, and what feeds it.
-import type { ColumnSite, Site } from '../../../src/lab/columns/site.ts';
-import type { Traffic } from '../../../src/lab/columns/traffic.ts';
+
 import type { Status } from '../../../src/observe/status.ts';
 import { askAgent } from '../../../src/server/admin-socket.ts';
 import { ipBatch, writeSysctls } from '../../../src/sys/netns.ts';
 import { fairleadPaths } from '../../../test/support/fixture/proxies/fairlead.ts';
 import type { NodeProxy } from '../../../test/support/fixture/proxies/proxy.ts';
 import { until } from '../../../test/support/until.ts';
+import type { ColumnSite, Site } from '../../../tools/lab/columns/site.ts';
+import type { Traffic } from '../../../tools/lab/columns/traffic.ts';
 import type { ColumnName } from '../report/figures.ts';
 import { NODE } from '../site/objects.ts';
 import { type Builds, startProxy } from '../site/proxies.ts';

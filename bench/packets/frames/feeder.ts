@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driver's side of feed.c.
 import { join } from 'node:path';
-import type { ColumnSite } from '../../../src/lab/columns/site.ts';
-import { startLines } from '../../../src/lab/lines.ts';
 import { packageRoot } from '../../../src/sys/package.ts';
+import type { ColumnSite } from '../../../tools/lab/columns/site.ts';
+import { startLines } from '../../../tools/lab/lines.ts';
 import type { ColumnName } from '../report/figures.ts';
 import { type Aim, type Row, taskLine } from './rows.ts';
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a connection of no Service's sees of the frames that pass the same device: requests to a pod, beside so many
 // datagrams to Services.
-import { turns } from '../../../src/lab/columns/turns.ts';
+import { turns } from '../../../tools/lab/columns/turns.ts';
 import type { Latency, LatencyRow } from '../report/frames/figures.ts';
 import { destination } from '../site/traffic.ts';
 import { type FrameColumn, isDirect } from './column.ts';

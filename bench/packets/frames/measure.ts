@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The second part of the run: a site of its own, whose nodes get frames.
 import { cpus, loadavg } from 'node:os';
-import { cpuSeconds } from '../../../src/lab/account.ts';
-import { buildSite } from '../../../src/lab/columns/site.ts';
 import { until } from '../../../test/support/until.ts';
+import { cpuSeconds } from '../../../tools/lab/account.ts';
+import { buildSite } from '../../../tools/lab/columns/site.ts';
 import { letPass } from '../../control/clock.ts';
 import type { Options } from '../options.ts';
 import { holdStatistics } from '../programs.ts';

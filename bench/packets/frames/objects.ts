@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the API server has for frames: NodePort Services whose backends are addresses of the far pod, half of them UDP's.
-import { NODE_ADDRESS, PODS } from '../../../src/lab/columns/network.ts';
+
 import type { ObjectChange } from '../../../src/model/types.ts';
 import { nodeObject, put, readyEndpoint, sliceObject } from '../../../test/support/objects.ts';
+import { NODE_ADDRESS, PODS } from '../../../tools/lab/columns/network.ts';
 import { ENDPOINTS_EACH, NODE, service, sliceIn } from '../site/objects.ts';
 
 const PROTOCOLS = ['TCP', 'UDP'] as const;

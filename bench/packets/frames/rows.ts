@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is sent by frames: the rows of the table. Pure.
-import { NODE_ADDRESS, PODS } from '../../../src/lab/columns/network.ts';
+
 import { addressBytes } from '../../../src/lib/address-bytes.ts';
+import { NODE_ADDRESS, PODS } from '../../../tools/lab/columns/network.ts';
 import type { FrameRow } from '../report/frames/figures.ts';
 import {
   BACKENDS,

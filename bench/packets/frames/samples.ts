@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samples of one row: each column is warmed up and tried first, then all have their turn in each round.
-import { turns } from '../../../src/lab/columns/turns.ts';
+import { turns } from '../../../tools/lab/columns/turns.ts';
 import type { ColumnName } from '../report/figures.ts';
 import type { FrameRow, FrameSample, ProgramCost } from '../report/frames/figures.ts';
 import { type FrameColumn, isDirect } from './column.ts';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The measurements of a run as plain values, as stored in the JSON file.
-import type { Sample } from '../../../src/lab/columns/traffic.ts';
+import type { Sample } from '../../../tools/lab/columns/traffic.ts';
 import type { Machine } from '../../control/report/figures.ts';
 import type { FrameSizeFigures } from './frames/figures.ts';
 

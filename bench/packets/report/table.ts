@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A size's figures as cells, from which the terminal's text and the document are made.
-import type { Sample } from '../../../src/lab/columns/traffic.ts';
+import type { Sample } from '../../../tools/lab/columns/traffic.ts';
 import { COLUMNS, type ColumnName, type PacketReport, type SizeFigures } from './figures.ts';
 import { medianRate, type Ratio, ratioTo, shareOf } from './ratios.ts';
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the API server has: one Service that is measured, and others that only have to be there.
-import { NODE_ADDRESS, PODS } from '../../../src/lab/columns/network.ts';
+
 import type { ObjectChange } from '../../../src/model/types.ts';
 import { endpointAddress } from '../../../test/integration/cluster/objects/load.ts';
 import {
@@ -12,6 +12,7 @@ import {
   sliceMetadata,
   sliceObject,
 } from '../../../test/support/objects.ts';
+import { NODE_ADDRESS, PODS } from '../../../tools/lab/columns/network.ts';
 
 export const NODE = 'node';
 export const NODE_PORTS = { local: 30080, remote: 30081 } as const;

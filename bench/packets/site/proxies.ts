@@ -2,8 +2,6 @@
 // What runs on the node of each column.
 import { copyFileSync, mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { CLUSTER_CIDR } from '../../../src/lab/columns/network.ts';
-import type { ColumnSite } from '../../../src/lab/columns/site.ts';
 import type { PlanSettings } from '../../../src/plan/types.ts';
 import { packageRoot } from '../../../src/sys/package.ts';
 import {
@@ -13,6 +11,8 @@ import {
 } from '../../../test/support/fixture/proxies/fairlead.ts';
 import { kubeProxy } from '../../../test/support/fixture/proxies/kube-proxy.ts';
 import type { NodeProxy, StartProxy } from '../../../test/support/fixture/proxies/proxy.ts';
+import { CLUSTER_CIDR } from '../../../tools/lab/columns/network.ts';
+import type { ColumnSite } from '../../../tools/lab/columns/site.ts';
 import type { ColumnName } from '../report/figures.ts';
 import { NODE } from './objects.ts';
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The traffic of one column: from a client outside the cluster to the pods of both nodes.
-import { NODE_ADDRESS, PODS } from '../../../src/lab/columns/network.ts';
-import type { ColumnSite } from '../../../src/lab/columns/site.ts';
+import { NODE_ADDRESS, PODS } from '../../../tools/lab/columns/network.ts';
+import type { ColumnSite } from '../../../tools/lab/columns/site.ts';
 import {
   type Destination,
   startTraffic as startIn,
   type Traffic,
-} from '../../../src/lab/columns/traffic.ts';
+} from '../../../tools/lab/columns/traffic.ts';
 import { NODE_PORTS } from './objects.ts';
 
 export type Backend = keyof typeof PODS;

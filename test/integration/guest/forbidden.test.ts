@@ -3,9 +3,9 @@
 // serves packets and sockets as everywhere. FAIRLEAD_CASES=1,13 plays only these stories and cases.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ProbeReport } from '../../../src/agent/probe/report.ts';
-import { compiledPath, insideSandbox } from '../../../src/lab/sandbox.ts';
 import { findCgroup2 } from '../../../src/sys/cgroup.ts';
 import { type RunResult, run } from '../../../src/sys/exec.ts';
+import { compiledPath, insideSandbox } from '../../../tools/lab/sandbox.ts';
 import { CLUSTER, fixture } from '../../conformance/story.ts';
 import { allCases } from '../../support/fixture/cases/all.ts';
 import { fairleadPaths, fairleadRules } from '../../support/fixture/proxies/fairlead.ts';

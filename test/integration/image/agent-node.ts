@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A node with manifests instead of an API server and a mounted bpf file system, on which containers of the image are started.
 import { join } from 'node:path';
-import { mountBpffs } from '../../../src/lab/mounting.ts';
+import { mountBpffs } from '../../../tools/lab/mounting.ts';
 import { service, target } from '../../support/builders.ts';
 import { routeServices } from '../../support/iptables/routed-node.ts';
 import { startNodes, type TestNode } from '../../support/node.ts';

@@ -2,8 +2,8 @@
 // A node with the rules of another proxy, on which containers of the image are started with parts of it missing or broken.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { insideSandbox } from '../../../src/lab/sandbox.ts';
 import { run } from '../../../src/sys/exec.ts';
+import { insideSandbox } from '../../../tools/lab/sandbox.ts';
 import { target } from '../../support/builders.ts';
 import { type AgentNode, startAgentNode } from './agent-node.ts';
 import type { RunnableImage } from './image.ts';

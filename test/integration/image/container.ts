@@ -3,8 +3,8 @@
 // would. With `hostNetwork` it stays in the network namespace of its sandbox.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { insideSandbox, type Sandbox } from '../../../src/lab/sandbox.ts';
 import { type RunResult, run, start } from '../../../src/sys/exec.ts';
+import { insideSandbox, type Sandbox } from '../../../tools/lab/sandbox.ts';
 import { runtimeDefault } from '../../support/programs/seccomp.ts';
 import { until } from '../../support/until.ts';
 import type { RunnableImage } from './image.ts';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One node with a pod behind a Service, and a control plane with the objects that kubeadm creates: here the image
 // tests start their containers. The node's root is a folder with the node's own cgroups and no bpf file system yet.
-import type { Target } from '../../../src/lab/client/protocol.ts';
+import type { Target } from '../../../tools/lab/client/protocol.ts';
 import { kubeadmObjects } from '../../support/kubeadm/objects.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../support/node.ts';
 import { type ControlPlane, startControlPlane } from '../cluster/control-plane/control-plane.ts';

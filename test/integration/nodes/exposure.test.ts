@@ -3,7 +3,7 @@
 // node. Something to move to from a host firewall that filters NodePorts. kube-proxy does not know these annotations: what it
 // answers is what a Service gets that loses them.
 import { expect, test } from 'vitest';
-import { compiledPath } from '../../../src/lab/sandbox.ts';
+import { compiledPath } from '../../../tools/lab/sandbox.ts';
 import { type ObjectText, textOf } from '../../support/fixture/cases/case.ts';
 import type { ProbeTarget } from '../../support/fixture/programs/probe.ts';
 import { fairleadPaths } from '../../support/fixture/proxies/fairlead.ts';

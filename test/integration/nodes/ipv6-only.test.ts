@@ -2,9 +2,9 @@
 // Health and metrics over every family that a node has, by the default addresses: of a node of both families, and of one
 // that has lost its IPv4 addresses. A load balancer over IPv6 asks /healthz; a person on the node asks localhost.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Agent } from '../../../src/lab/agent.ts';
 import { run } from '../../../src/sys/exec.ts';
 import { insideNamespace } from '../../../src/sys/netns.ts';
+import type { Agent } from '../../../tools/lab/agent.ts';
 import { service } from '../../support/builders.ts';
 import { startOneNode } from '../../support/node.ts';
 import { type OtherNode, onEachProxy } from '../../support/nodes/other-node.ts';

@@ -4,7 +4,7 @@
 // listens at every address does not get it. A connection from outside that is open while the address moves is lost: the other
 // node does not know it.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { LineProgram } from '../../../src/lab/lines.ts';
+import type { LineProgram } from '../../../tools/lab/lines.ts';
 import { type ProbeTarget, startServer } from '../../support/fixture/programs/probe.ts';
 import { type OtherNode, onEachProxy } from '../../support/nodes/other-node.ts';
 import { isKubeProxy } from '../../support/nodes/proxies.ts';

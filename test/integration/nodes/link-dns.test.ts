@@ -2,8 +2,8 @@
 // systemd-resolved with a DNS server for a link, and others whose sockets insist on a device: the address of the server is
 // that of a Service, and its backend is behind another device.
 import { beforeAll, describe, expect, test } from 'vitest';
-import { insideSandbox } from '../../../src/lab/sandbox.ts';
 import { run } from '../../../src/sys/exec.ts';
+import { insideSandbox } from '../../../tools/lab/sandbox.ts';
 import { nameOf } from '../../support/fixture/stories/names.ts';
 import { type OtherNode, onEachProxy } from '../../support/nodes/other-node.ts';
 import { outcomes } from '../../support/nodes/outcomes.ts';

@@ -2,9 +2,9 @@
 // Meshes (Istio, Linkerd, Kuma) and other redirects inside pods: the proxy of a pod asks for the original destination of what was
 // redirected to it (SO_ORIGINAL_DST), which must be the Service that the program meant, not an endpoint.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { LineProgram } from '../../../src/lab/lines.ts';
-import { insideSandbox } from '../../../src/lab/sandbox.ts';
 import { run } from '../../../src/sys/exec.ts';
+import type { LineProgram } from '../../../tools/lab/lines.ts';
+import { insideSandbox } from '../../../tools/lab/sandbox.ts';
 import type { ProbeTarget } from '../../support/fixture/programs/probe.ts';
 import {
   ISTIO,

@@ -3,7 +3,7 @@
 // node has as an address, with NOTRACK rules that keep kube-proxy from translating what is for it. This kernel has no
 // dummy device: the address is one of lo.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { LineProgram } from '../../../src/lab/lines.ts';
+import type { LineProgram } from '../../../tools/lab/lines.ts';
 import { textOf } from '../../support/fixture/cases/case.ts';
 import { type ProbeTarget, startProbe, startServer } from '../../support/fixture/programs/probe.ts';
 import { type OtherNode, onEachProxy } from '../../support/nodes/other-node.ts';

@@ -4,8 +4,8 @@
 // delivers is programmed in one sync, in batches of any order. The next sync begins after the last of them: so one more is put.
 
 import { expect } from 'vitest';
-import type { Instance } from '../../../src/lab/agent.ts';
 import type { ServiceRow } from '../../../src/observe/service-rows.ts';
+import type { Instance } from '../../../tools/lab/agent.ts';
 import { svc } from '../builders.ts';
 import { askAgent } from '../fixture/proxies/ask-agent.ts';
 import { untilHolds } from '../until.ts';

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What rules need of a lab node, and socket hooks do not: packets to Services leave the pod, the node routes them, and what
 // one pod of the bridge sends another passes netfilter.
-import { insideSandbox, type Sandbox } from '../../../src/lab/sandbox.ts';
-import { SERVICE_RANGES } from '../../../src/lab/wiring.ts';
+
 import { run } from '../../../src/sys/exec.ts';
+import { insideSandbox, type Sandbox } from '../../../tools/lab/sandbox.ts';
+import { SERVICE_RANGES } from '../../../tools/lab/wiring.ts';
 import type { TestNode } from '../node.ts';
 
 /** A node without a default route answers itself that there is none, before any rule. */

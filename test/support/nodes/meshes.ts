@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules that meshes write in the network namespaces of their pods, as their init containers do, and the proxy that they
 // redirect to.
-import { type LineProgram, startLines } from '../../../src/lab/lines.ts';
+import { type LineProgram, startLines } from '../../../tools/lab/lines.ts';
 import { compiled } from '../programs/compiled.ts';
 import type { OtherNode } from './other-node.ts';
 

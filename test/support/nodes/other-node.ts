@@ -5,11 +5,11 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe } from 'vitest';
-import { compiledPath } from '../../../src/lab/sandbox.ts';
 import type { ObjectChange } from '../../../src/model/types.ts';
 import type { PlanSettings } from '../../../src/plan/types.ts';
 import { type RunResult, run } from '../../../src/sys/exec.ts';
 import { insideNamespace } from '../../../src/sys/netns.ts';
+import { compiledPath } from '../../../tools/lab/sandbox.ts';
 import { fixture, named } from '../../conformance/story.ts';
 import { type ObjectText, textOf } from '../fixture/cases/case.ts';
 import { NODES } from '../fixture/network/addresses.ts';

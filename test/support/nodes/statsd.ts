@@ -2,7 +2,7 @@
 // The driver's side of statsd.c: clients that connect once and never look at errors, and servers that count by phases.
 import { copyFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type LineProgram, startLines } from '../../../src/lab/lines.ts';
+import { type LineProgram, startLines } from '../../../tools/lab/lines.ts';
 import { compiled } from '../programs/compiled.ts';
 import type { OtherNode } from './other-node.ts';
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Load on a cluster for direct return while something changes: no request may fail.
 import { expect } from 'vitest';
-import type { RunningLoad } from '../../../src/lab/traffic.ts';
+import type { RunningLoad } from '../../../tools/lab/traffic.ts';
 import { until } from '../until.ts';
 import { type DirectCluster, PORTS, VIPS } from './direct-return.ts';
 

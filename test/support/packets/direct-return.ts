@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A cluster for direct return: n1, which clients reach, n2 and n3, each with an agent and one server, and a machine outside that
 // routes the Services' addresses to n1. All four are on one wire.
-import type { Agent } from '../../../src/lab/agent.ts';
-import { type Endpoint, endpointSlices, type Manifest } from '../../../src/lab/manifests.ts';
-import { type Client, startClient } from '../../../src/lab/traffic.ts';
-import { type Pod, podCidrs } from '../../../src/lab/wiring.ts';
+
 import { ipBatch } from '../../../src/sys/netns.ts';
+import type { Agent } from '../../../tools/lab/agent.ts';
+import { type Endpoint, endpointSlices, type Manifest } from '../../../tools/lab/manifests.ts';
+import { type Client, startClient } from '../../../tools/lab/traffic.ts';
+import { type Pod, podCidrs } from '../../../tools/lab/wiring.ts';
 import { svc } from '../builders.ts';
 import { startNodes, type TestNode, type TestNodes } from '../node.ts';
 

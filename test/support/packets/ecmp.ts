@@ -6,11 +6,11 @@
 //   client ── router ── wire ─┬─ n1, n2, n3 (s3)
 //                             └─ n4 (s1), n5 (s2)
 import { rmSync } from 'node:fs';
-import type { Agent } from '../../../src/lab/agent.ts';
-import type { Client } from '../../../src/lab/traffic.ts';
-import type { Pod } from '../../../src/lab/wiring.ts';
 import { run } from '../../../src/sys/exec.ts';
 import { insideNamespace, ipBatch, writeSysctls } from '../../../src/sys/netns.ts';
+import type { Agent } from '../../../tools/lab/agent.ts';
+import type { Client } from '../../../tools/lab/traffic.ts';
+import type { Pod } from '../../../tools/lab/wiring.ts';
 import { startNodes, type TestNode } from '../node.ts';
 import { balancerOf, nodeObject, VIPS } from './direct-return.ts';
 

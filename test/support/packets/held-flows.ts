@@ -2,8 +2,8 @@
 // Many flows that stay open and talk, each of which knows whom it talks to: TCP connections and UDP sockets of one client, over
 // both families. Every line has a number, and must be the next one that comes back.
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Answer } from '../../../src/lab/client/protocol.ts';
-import type { Client, OpenSocket } from '../../../src/lab/traffic.ts';
+import type { Answer } from '../../../tools/lab/client/protocol.ts';
+import type { Client, OpenSocket } from '../../../tools/lab/traffic.ts';
 import { PORTS, VIPS } from './direct-return.ts';
 
 export interface HeldFlow {

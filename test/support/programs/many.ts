@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Thousands of clients at once, of one process, each from a port of its own: see many.c.
 import { fileURLToPath } from 'node:url';
-import { startLines } from '../../../src/lab/lines.ts';
-import { insideSandbox } from '../../../src/lab/sandbox.ts';
 import { run } from '../../../src/sys/exec.ts';
+import { startLines } from '../../../tools/lab/lines.ts';
+import { insideSandbox } from '../../../tools/lab/sandbox.ts';
 import type { TestNode } from '../node.ts';
 import { compiled } from './compiled.ts';
 

@@ -4,7 +4,6 @@ import { chmodSync, cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll } from 'vitest';
-import { compiledPath } from '../../../src/lab/sandbox.ts';
 import { runSync } from '../../../src/sys/exec.ts';
 import { packageRoot } from '../../../src/sys/package.ts';
 
@@ -14,16 +13,26 @@ export const NOBODY: readonly string[] = [
 ];
 
 /** What the program is, of a checkout. */
-const PARTS = ['package.json', 'dist', 'build/bpf', 'build/native/fairlead.node', 'examples'];
+const PARTS = [
+  'package.json',
+  'dist',
+  'build/bpf',
+  'build/tools',
+  'build/native/fairlead.node',
+  'examples',
+];
 
 const mayTry = (flag: '-r' | '-x', path: string): boolean => {
   const [program = '', ...args] = NOBODY;
   return runSync(program, [...args, 'test', flag, path]).code === 0;
 };
 
-/** main.js where that user can read it: a copy, which the tests of this file share, if the checkout is closed to others. */
-export function readableMain(): string {
-  const main = compiledPath('main.js');
+/**
+ * main.js where that user can read it: a copy, which the tests of this file share, if the checkout is closed to others.
+ * @param file from the root of the checkout; by default that of the product
+ */
+export function readableMain(file = 'dist/main.js'): string {
+  const main = join(packageRoot(), file);
   if (!mayTry('-x', process.execPath)) {
     throw new Error(
       `only root can run ${process.execPath}: install Node where every user can run it`,
@@ -36,5 +45,5 @@ export function readableMain(): string {
   for (const part of PARTS) {
     cpSync(join(packageRoot(), part), join(copy, part), { recursive: true });
   }
-  return join(copy, 'dist/main.js');
+  return join(copy, file);
 }

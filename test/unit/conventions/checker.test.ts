@@ -22,7 +22,7 @@ const bad: readonly [path: string, text: string, rule: string, line: number][] =
     2,
   ],
   [
-    'src/demo/a.ts',
+    'tools/demo/a.ts',
     "import { spawn } from 'node:child_process';\n",
     'only src/sys/exec.ts starts programs',
     2,

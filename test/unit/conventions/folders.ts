@@ -6,7 +6,7 @@ import type { SourceFile, Violation } from './source-file.ts';
 const MOST_FILES = 14;
 
 /** Folders of the program, its scripts, tests and benchmarks; below them each subfolder is counted for itself. */
-const COUNTED = /^(src|native|bpf|scripts|test|bench)\//;
+const COUNTED = /^(src|tools|native|bpf|scripts|test|bench)\//;
 
 /** Files that tests write, one for each story, and find by its name. */
 const WRITTEN = /\/goldens\//;

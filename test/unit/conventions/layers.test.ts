@@ -7,7 +7,7 @@ import { RULES } from './rules.ts';
 import { readTree, type Violation } from './source-file.ts';
 
 const tree = readTree(new URL('../../..', import.meta.url).pathname);
-const product = tree.filter(({ path }) => path.startsWith('src/'));
+const product = tree.filter(({ path }) => /^(src|tools)\//.test(path));
 
 const text = (violations: readonly Violation[]): string =>
   violations.map(({ path, line, reason }) => `${path}:${line}: ${reason}`).join('\n');

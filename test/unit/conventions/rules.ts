@@ -9,8 +9,7 @@ export interface Rule {
 }
 
 const isTypeScript = ({ path }: SourceFile): boolean => path.endsWith('.ts');
-const isProduct = ({ path }: SourceFile): boolean =>
-  path.startsWith('src/') && path.endsWith('.ts');
+const isProduct = ({ path }: SourceFile): boolean => /^(src|tools)\/.*\.ts$/.test(path);
 const isTest = ({ path }: SourceFile): boolean => path.startsWith('test/');
 const isSource = ({ path, lines }: SourceFile): boolean =>
   /\.(ts|mjs|c|h|cc|go|sh)$/.test(path) || (lines[0] ?? '').startsWith('#!');
@@ -88,7 +87,7 @@ export const RULES: readonly Rule[] = [
   ),
   never(
     'only the log and the commands write to stdout and stderr',
-    (file) => isProduct(file) && !/^src\/(log\.ts|main\.ts|cli\/|demo\/|lab\/)/.test(file.path),
+    (file) => isProduct(file) && !/^(src\/(log\.ts|main\.ts|cli\/)|tools\/)/.test(file.path),
     /\b(console\.|process\.(stdout|stderr)\b)/,
     'writes past the log: users parse one stream',
   ),

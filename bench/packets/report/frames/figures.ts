@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is measured by frames, as plain values.
-import type { Sample } from '../../../../src/lab/columns/traffic.ts';
+import type { Sample } from '../../../../tools/lab/columns/traffic.ts';
 import type { ColumnName } from '../figures.ts';
 
 /** By column, in the order of rounds: samples of one index are of one round. */

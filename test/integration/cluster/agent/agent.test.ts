@@ -2,9 +2,9 @@
 // The agent instead of kube-proxy: objects from a real API server, slices from the real controller,
 // only the rights of system:node-proxier, real sockets.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Target } from '../../../../src/lab/client/protocol.ts';
-import type { Pod } from '../../../../src/lab/wiring.ts';
 import type { ServiceRow } from '../../../../src/observe/service-rows.ts';
+import type { Target } from '../../../../tools/lab/client/protocol.ts';
+import type { Pod } from '../../../../tools/lab/wiring.ts';
 import { askAgent } from '../../../support/fixture/proxies/ask-agent.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';

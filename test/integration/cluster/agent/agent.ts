@@ -2,10 +2,10 @@
 // The real agent of a node against a control plane: kube-proxy's flags, a kubeconfig, the node's own
 // network namespace.
 
-import { ownPaths } from '../../../../src/lab/agent.ts';
-import { compiledPath, insideSandbox } from '../../../../src/lab/sandbox.ts';
 import type { RunResult } from '../../../../src/sys/exec.ts';
 import { run, start, stop } from '../../../../src/sys/exec.ts';
+import { ownPaths } from '../../../../tools/lab/agent.ts';
+import { compiledPath, insideSandbox } from '../../../../tools/lab/sandbox.ts';
 import type { TestNode } from '../../../support/node.ts';
 import { until } from '../../../support/until.ts';
 import type { ControlPlane } from '../control-plane/control-plane.ts';

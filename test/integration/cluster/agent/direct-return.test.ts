@@ -6,7 +6,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { ownPaths } from '../../../../src/lab/agent.ts';
+import { ownPaths } from '../../../../tools/lab/agent.ts';
 import { replaceObject } from '../../../support/dataplane/replaced-object.ts';
 import type { TestNode } from '../../../support/node.ts';
 import { helmTemplate, prepareHelm } from '../../../support/programs/helm.ts';

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Starts the compiled program in a node's namespace with exactly the arguments and permissions a test gives, as
 // a DaemonSet would.
-import { compiledPath, insideSandbox } from '../../../../src/lab/sandbox.ts';
+
 import { run, start, stop } from '../../../../src/sys/exec.ts';
+import { compiledPath, insideSandbox } from '../../../../tools/lab/sandbox.ts';
 import type { TestNode } from '../../../support/node.ts';
 import { until } from '../../../support/until.ts';
 

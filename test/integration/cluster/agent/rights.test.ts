@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { explainMissingCapabilities } from '../../../../src/agent/preflight/checks.ts';
 import { FairleadError } from '../../../../src/errors.ts';
-import { ownPaths } from '../../../../src/lab/agent.ts';
+import { ownPaths } from '../../../../tools/lab/agent.ts';
 import type { TestNode } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';
 import type { ControlPlane } from '../control-plane/control-plane.ts';

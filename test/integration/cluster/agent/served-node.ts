@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A control plane and one node, `n1`, with a client and a Service `web` of one pod: the environment for tests
 // of the agent itself.
-import type { Target } from '../../../../src/lab/client/protocol.ts';
+import type { Target } from '../../../../tools/lab/client/protocol.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
 import { type ControlPlane, startControlPlane } from '../control-plane/control-plane.ts';
 import type { PlaneOptions } from '../control-plane/parts.ts';

@@ -5,9 +5,9 @@
 import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { ownPaths, runCommand } from '../../../../src/lab/agent.ts';
-import type { RunningLoad } from '../../../../src/lab/traffic.ts';
 import { ipBatch } from '../../../../src/sys/netns.ts';
+import { ownPaths, runCommand } from '../../../../tools/lab/agent.ts';
+import type { RunningLoad } from '../../../../tools/lab/traffic.ts';
 import { untilHolds } from '../../../support/until.ts';
 import { type Launched, launch } from '../agent/launch.ts';
 import { type ServedNode, startServedNode } from '../agent/served-node.ts';

@@ -3,10 +3,10 @@
 // served by the API server like any other. Each is reported by object, field and reason; its valid parts and all
 // other objects are still served.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { ownPaths, runCommand } from '../../../../src/lab/agent.ts';
-import type { Target } from '../../../../src/lab/client/protocol.ts';
 import { problemText } from '../../../../src/model/problem.ts';
 import type { ServiceRow } from '../../../../src/observe/service-rows.ts';
+import { ownPaths, runCommand } from '../../../../tools/lab/agent.ts';
+import type { Target } from '../../../../tools/lab/client/protocol.ts';
 import { askAgent } from '../../../support/fixture/proxies/ask-agent.ts';
 import { clusterIp, serviceObject, sliceMetadata, sliceObject } from '../../../support/objects.ts';
 import { untilHolds } from '../../../support/until.ts';

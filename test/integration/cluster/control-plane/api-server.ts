@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One kube-apiserver: RBAC, static tokens, dual stack. Its address, port and URLs survive every restart.
 import { join } from 'node:path';
-import type { Sandbox } from '../../../../src/lab/sandbox.ts';
+import type { Sandbox } from '../../../../tools/lab/sandbox.ts';
 import { type Api, connectApi } from '../objects/api.ts';
 import { servicesPath, slicesPath } from '../objects/objects.ts';
 import { type Program, startProgram, untilReady } from '../programs/program.ts';

@@ -2,8 +2,8 @@
 // A real control plane for tests, in its own network namespace: etcd, one or more API servers, a controller
 // manager. `startControlPlane` starts one within seconds; `remove` removes everything.
 import { join } from 'node:path';
-import type { Sandbox } from '../../../../src/lab/sandbox.ts';
 import { run } from '../../../../src/sys/exec.ts';
+import type { Sandbox } from '../../../../tools/lab/sandbox.ts';
 import type { Api } from '../objects/api.ts';
 import type { Binaries } from '../programs/binaries.ts';
 import type { Program } from '../programs/program.ts';

@@ -2,7 +2,7 @@
 // One kube-controller-manager. By default it runs only the controllers Services need: without the node lifecycle
 // controller, nodes stay healthy although there is no kubelet.
 import { join } from 'node:path';
-import type { Sandbox } from '../../../../src/lab/sandbox.ts';
+import type { Sandbox } from '../../../../tools/lab/sandbox.ts';
 import { type Program, startProgram } from '../programs/program.ts';
 import type { Certificates } from './certificates.ts';
 import { SERVICE_CIDRS } from './network.ts';

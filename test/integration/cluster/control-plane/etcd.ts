@@ -3,7 +3,7 @@
 // its JSON gateway.
 import { rmSync } from 'node:fs';
 import { request } from 'undici';
-import type { Sandbox } from '../../../../src/lab/sandbox.ts';
+import type { Sandbox } from '../../../../tools/lab/sandbox.ts';
 import { type Program, startProgram, untilReady } from '../programs/program.ts';
 import type { Relay } from '../programs/relay.ts';
 

@@ -4,8 +4,9 @@
 //
 //   node 1  plane 192.168.78.1 ──veth── n1 ┐
 //   node 2  plane 192.168.78.2 ──veth── n2 ┴ br0 192.168.78.250… (one address for each API server)
-import { type NodeHost, SERVICE_RANGES } from '../../../../src/lab/wiring.ts';
+
 import { addNamespaces, ipBatch } from '../../../../src/sys/netns.ts';
+import { type NodeHost, SERVICE_RANGES } from '../../../../tools/lab/wiring.ts';
 
 /** The addresses of API servers; there can be no more of them. */
 export const SERVER_ADDRESSES = ['192.168.78.250', '192.168.78.251', '192.168.78.252'] as const;

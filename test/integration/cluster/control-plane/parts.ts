@@ -2,7 +2,7 @@
 // The components of a control plane, and the operations that concern all of them. Tests use `ControlPlane`.
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Sandbox } from '../../../../src/lab/sandbox.ts';
+import type { Sandbox } from '../../../../tools/lab/sandbox.ts';
 import type { Binaries } from '../programs/binaries.ts';
 import type { Program } from '../programs/program.ts';
 import { openRelay, type Relay } from '../programs/relay.ts';

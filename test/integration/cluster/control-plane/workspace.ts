@@ -4,9 +4,9 @@
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { recordOwnership, removeLeftovers, removeOwned } from '../../../../src/lab/ownership.ts';
-import type { Sandbox } from '../../../../src/lab/sandbox.ts';
 import { findCgroup2, makeCgroup } from '../../../../src/sys/cgroup.ts';
+import { recordOwnership, removeLeftovers, removeOwned } from '../../../../tools/lab/ownership.ts';
+import type { Sandbox } from '../../../../tools/lab/sandbox.ts';
 
 const DIRECTORY_PREFIX = 'fairlead-cluster-';
 

@@ -3,10 +3,10 @@
 // `web`, traffic to it, and an agent whose desired and programmed state can be read.
 import type { V1EndpointSlice, V1Service } from '@kubernetes/client-node';
 import { expect } from 'vitest';
-import { ownPaths } from '../../../../src/lab/agent.ts';
-import type { RunningLoad } from '../../../../src/lab/traffic.ts';
 import type { ServiceRow } from '../../../../src/observe/service-rows.ts';
 import type { ClusterStatus } from '../../../../src/source/apiserver/cluster.ts';
+import { ownPaths } from '../../../../tools/lab/agent.ts';
+import type { RunningLoad } from '../../../../tools/lab/traffic.ts';
 import { askAgent } from '../../../support/fixture/proxies/ask-agent.ts';
 import { startOneNode, type TestNode } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';

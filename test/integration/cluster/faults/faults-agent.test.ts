@@ -2,11 +2,11 @@
 // Faults of the control plane and of the agent under traffic: no request may fail, and changes are programmed
 // again afterwards.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { ownPaths, runCommand } from '../../../../src/lab/agent.ts';
-import { compiledPath, insideSandbox } from '../../../../src/lab/sandbox.ts';
-import type { RunningLoad } from '../../../../src/lab/traffic.ts';
 import type { ServiceRow } from '../../../../src/observe/service-rows.ts';
 import { start, stop } from '../../../../src/sys/exec.ts';
+import { ownPaths, runCommand } from '../../../../tools/lab/agent.ts';
+import { compiledPath, insideSandbox } from '../../../../tools/lab/sandbox.ts';
+import type { RunningLoad } from '../../../../tools/lab/traffic.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';
 import { type ClusterAgent, startClusterAgent } from '../agent/agent.ts';

@@ -15,7 +15,7 @@ import { Agent, request as askUpstream } from 'node:https';
 import type { Server as Listener, Socket } from 'node:net';
 import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls';
 import { fileURLToPath } from 'node:url';
-import { insideSandbox } from '../../../../src/lab/sandbox.ts';
+import { insideSandbox } from '../../../../tools/lab/sandbox.ts';
 import type { ControlPlane } from '../control-plane/control-plane.ts';
 import { SERVER_ADDRESSES, SERVER_PORT } from '../control-plane/network.ts';
 import { type EventStream, relayLines } from './event-stream.ts';

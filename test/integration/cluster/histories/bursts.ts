@@ -2,8 +2,8 @@
 // Many changes to many Services at once, so that an agent can be killed in the middle of applying them. All
 // their pods are alive, so no connection to the first Services may ever fail.
 import fc from 'fast-check';
-import type { Target } from '../../../../src/lab/client/protocol.ts';
-import type { Pod } from '../../../../src/lab/wiring.ts';
+import type { Target } from '../../../../tools/lab/client/protocol.ts';
+import type { Pod } from '../../../../tools/lab/wiring.ts';
 import { readyEndpoint, serviceObject, sliceObject } from '../../../support/objects.ts';
 import { chance, podSets } from '../../../support/random.ts';
 import { type Api, ApiError } from '../objects/api.ts';

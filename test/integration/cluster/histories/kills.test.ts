@@ -4,8 +4,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ownPaths, runCommand } from '../../../../src/lab/agent.ts';
 import type { Plan } from '../../../../src/plan/types.ts';
+import { ownPaths, runCommand } from '../../../../tools/lab/agent.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { fraction, repeatable, SEED } from '../../../support/random.ts';
 import { untilHolds } from '../../../support/until.ts';

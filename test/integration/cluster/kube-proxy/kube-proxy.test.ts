@@ -2,10 +2,10 @@
 // The environment for comparisons: a real control plane, two nodes, and the real kube-proxy on one of them,
 // which forwards a pod's connection to a pod on the other.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { insideSandbox, startServer } from '../../../../src/lab/sandbox.ts';
-import { buildTopology, type Topology } from '../../../../src/lab/topology.ts';
-import { type Client, startClient } from '../../../../src/lab/traffic.ts';
 import { run } from '../../../../src/sys/exec.ts';
+import { insideSandbox, startServer } from '../../../../tools/lab/sandbox.ts';
+import { buildTopology, type Topology } from '../../../../tools/lab/topology.ts';
+import { type Client, startClient } from '../../../../tools/lab/traffic.ts';
 import { until } from '../../../support/until.ts';
 import { type ControlPlane, startControlPlane } from '../control-plane/control-plane.ts';
 import { sendServicesToNode } from '../control-plane/network.ts';

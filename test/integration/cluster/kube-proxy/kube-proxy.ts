@@ -4,9 +4,9 @@
 import { mkdirSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { request } from 'undici';
-import { insideSandbox, type Sandbox } from '../../../../src/lab/sandbox.ts';
-import type { NodeHost } from '../../../../src/lab/wiring.ts';
 import { run } from '../../../../src/sys/exec.ts';
+import { insideSandbox, type Sandbox } from '../../../../tools/lab/sandbox.ts';
+import type { NodeHost } from '../../../../tools/lab/wiring.ts';
 import type { ControlPlane, KubeconfigRequest } from '../control-plane/control-plane.ts';
 import { ensurePackages } from '../programs/packages.ts';
 import { type Program, startProgram, untilReady } from '../programs/program.ts';

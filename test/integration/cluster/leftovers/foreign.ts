@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules that a node has besides kube-proxy's: of the kubelet, of plugins of the container network, and an administrator's.
-import { insideSandbox, type Sandbox } from '../../../../src/lab/sandbox.ts';
+
 import { type RunOptions, run } from '../../../../src/sys/exec.ts';
+import { insideSandbox, type Sandbox } from '../../../../tools/lab/sandbox.ts';
 
 export type Variant = 'nft' | 'legacy';
 

@@ -2,9 +2,9 @@
 // What the real kube-proxy leaves on a node that fairlead serves: reported, removed only when asked, and nothing else with it.
 // Case 154: established connections through kube-proxy's translation survive.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { ownPaths, runCommand } from '../../../../src/lab/agent.ts';
-import type { Target } from '../../../../src/lab/client/protocol.ts';
 import type { RunResult } from '../../../../src/sys/exec.ts';
+import { ownPaths, runCommand } from '../../../../tools/lab/agent.ts';
+import type { Target } from '../../../../tools/lab/client/protocol.ts';
 import type { TestNode, TestNodes } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';
 import { type ClusterAgent, startClusterAgent } from '../agent/agent.ts';

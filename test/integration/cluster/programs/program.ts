@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A long-running program of the control plane: started in a sandbox, with its last lines of output kept, and
 // killed when this process ends for any reason.
-import { insideSandbox, type Sandbox } from '../../../../src/lab/sandbox.ts';
+
 import { type Child, start, stop } from '../../../../src/sys/exec.ts';
+import { insideSandbox, type Sandbox } from '../../../../tools/lab/sandbox.ts';
 import { pause } from '../../../support/pause.ts';
 import { until } from '../../../support/until.ts';
 

@@ -5,7 +5,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
-import { insideSandbox, type Sandbox } from '../../../../src/lab/sandbox.ts';
+import { insideSandbox, type Sandbox } from '../../../../tools/lab/sandbox.ts';
 
 const CHILD = fileURLToPath(new URL('relay-child.mjs', import.meta.url));
 

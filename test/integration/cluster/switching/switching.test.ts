@@ -4,8 +4,8 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { programmedBelow } from '../../../../src/cli/dataplanes.ts';
-import { ownPaths, runCommand } from '../../../../src/lab/agent.ts';
-import type { Target } from '../../../../src/lab/client/protocol.ts';
+import { ownPaths, runCommand } from '../../../../tools/lab/agent.ts';
+import type { Target } from '../../../../tools/lab/client/protocol.ts';
 import type { TestNode, TestNodes } from '../../../support/node.ts';
 import { until, untilHolds } from '../../../support/until.ts';
 import { type ClusterAgent, startClusterAgent } from '../agent/agent.ts';

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Traffic that runs while one proxy takes the place of another: new connections all the time, TCP streams that stay open, and
 // UDP sockets that keep their source port. What each of them met is counted.
-import type { Answer, Target } from '../../../../src/lab/client/protocol.ts';
-import type { Client, OpenSocket, RunningLoad } from '../../../../src/lab/traffic.ts';
+import type { Answer, Target } from '../../../../tools/lab/client/protocol.ts';
+import type { Client, OpenSocket, RunningLoad } from '../../../../tools/lab/traffic.ts';
 
 export interface Traffic {
   /** After a switch: what happened since the last call. */

@@ -3,9 +3,9 @@
 // is, in each of its modes.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { programmedBelow } from '../../../../src/cli/dataplanes.ts';
-import { ownPaths, runCommand } from '../../../../src/lab/agent.ts';
-import type { Target } from '../../../../src/lab/client/protocol.ts';
 import type { RunResult } from '../../../../src/sys/exec.ts';
+import { ownPaths, runCommand } from '../../../../tools/lab/agent.ts';
+import type { Target } from '../../../../tools/lab/client/protocol.ts';
 import type { TestNode } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';
 import { startClusterAgent } from '../agent/agent.ts';

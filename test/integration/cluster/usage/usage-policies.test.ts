@@ -2,7 +2,7 @@
 // Which backends a client gets from the real slice controller's conditions and hints and a Service's policies,
 // and what a node's health check reports while it is drained and after it is deleted.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Target } from '../../../../src/lab/client/protocol.ts';
+import type { Target } from '../../../../tools/lab/client/protocol.ts';
 import { until } from '../../../support/until.ts';
 import {
   addNode,

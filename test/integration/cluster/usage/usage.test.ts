@@ -2,8 +2,8 @@
 // The life of a Service through kubectl: created, scaled, rolled out, changed in type, family and selector.
 // After each step all three agents are in sync and connections reach the expected Pods.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Target } from '../../../../src/lab/client/protocol.ts';
-import { connectionsOf } from '../../../../src/lab/connections.ts';
+import type { Target } from '../../../../tools/lab/client/protocol.ts';
+import { connectionsOf } from '../../../../tools/lab/connections.ts';
 import { serviceObject } from '../../../support/objects.ts';
 import { until } from '../../../support/until.ts';
 import { addPod, removePod, terminatePod } from '../objects/objects.ts';

@@ -4,9 +4,9 @@
 // and until its kernel holds exactly that.
 
 import { bpfCapabilities } from '../../../../src/dataplane/capabilities.ts';
-import type { Answer, Target } from '../../../../src/lab/client/protocol.ts';
-import type { Pod } from '../../../../src/lab/wiring.ts';
 import { type ServiceRow, serviceRows } from '../../../../src/observe/service-rows.ts';
+import type { Answer, Target } from '../../../../tools/lab/client/protocol.ts';
+import type { Pod } from '../../../../tools/lab/wiring.ts';
 import { askAgent } from '../../../support/fixture/proxies/ask-agent.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
 import { until } from '../../../support/until.ts';

@@ -3,10 +3,10 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Sandbox } from '../../../../src/lab/sandbox.ts';
-import { NODE_SYSCTLS } from '../../../../src/lab/wiring.ts';
 import { type RunResult, run } from '../../../../src/sys/exec.ts';
 import { addNamespaces, ipBatch, writeSysctls } from '../../../../src/sys/netns.ts';
+import type { Sandbox } from '../../../../tools/lab/sandbox.ts';
+import { NODE_SYSCTLS } from '../../../../tools/lab/wiring.ts';
 import type { ControlPlane } from '../../cluster/control-plane/control-plane.ts';
 import { type Program, startProgram, untilReady } from '../../cluster/programs/program.ts';
 import type { NodePrograms } from '../programs.ts';

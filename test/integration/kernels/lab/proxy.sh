@@ -23,7 +23,7 @@ b='{"addresses": ["10.1.2.5"], "nodeName": "n2", "conditions": {"ready": true}}'
 # start_api OBJECTS: in JSON, with commas between them.
 start_api() {
   mkfifo "$work/api"
-  nsenter --net=/run/netns/n1 node dist/lab/stub-server.js 127.0.0.1 6443 <"$work/api" >"$work/api.log" &
+  nsenter --net=/run/netns/n1 node build/tools/lab/stub-server.js 127.0.0.1 6443 <"$work/api" >"$work/api.log" &
   exec 4>"$work/api"
   echo "{\"put\": [$(echo "$1" | tr -d '\n')]}" >&4
   until grep -q done "$work/api.log"; do sleep 0.2; done

@@ -4,15 +4,15 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
-import { parseReport } from '../../../../src/bench/report/read.ts';
-import type { Samples } from '../../../../src/bench/report/types.ts';
-import { compiledPath } from '../../../../src/lab/sandbox.ts';
 import { type Child, run, start, stop } from '../../../../src/sys/exec.ts';
 import { listNamespaces } from '../../../../src/sys/netns.ts';
+import { parseReport } from '../../../../tools/bench/report/read.ts';
+import type { Samples } from '../../../../tools/bench/report/types.ts';
+import { toolPath } from '../../../../tools/lab/sandbox.ts';
 import { NOBODY, readableMain } from '../../../support/programs/nobody.ts';
 import { until } from '../../../support/until.ts';
 
-const PROGRAM = compiledPath('main.js');
+const PROGRAM = toolPath('main.js');
 const RECORDS = '/run/fairlead-demo';
 const SHORT = ['--services', '20', '--rounds', '1', '--turns', '1', '--quick'];
 const LONG_MS = 900_000;
@@ -100,14 +100,14 @@ test('Ctrl-C in the middle leaves no namespace, no process and no file', async (
   expect(existsSync(join(RECORDS, prefix))).toBe(false);
 });
 
-const openMain = readableMain();
+const openMain = readableMain('build/tools/main.js');
 
 test('without root: one line, exit code 5', async () => {
   const [program = '', ...argv] = [...NOBODY, process.execPath, openMain, 'bench'];
   const { code, stdout, stderr } = await run(program, argv);
   expect({ code, stdout }).toEqual({ code: 5, stdout: '' });
   expect(stderr).toBe(
-    'fairlead: fairlead bench makes network namespaces and cgroups of its own: run it as root\n',
+    'fairlead: the benchmark makes network namespaces and cgroups of its own: run it as root\n',
   );
 });
 
@@ -116,7 +116,7 @@ test('without the programs that it runs: one line that names them, exit code 5',
   const { code, stderr } = await run('env', argv);
   expect({ code, stderr }).toEqual({
     code: 5,
-    stderr: 'fairlead: fairlead bench runs ip, nsenter, setpriv: install iproute2 and util-linux\n',
+    stderr: 'fairlead: the benchmark runs ip, nsenter, setpriv: install iproute2 and util-linux\n',
   });
 });
 

@@ -2,8 +2,8 @@
 // `fairlead audit` on maps that were changed by something other than the agent.
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { runCommand } from '../../../../src/lab/agent.ts';
 import { run } from '../../../../src/sys/exec.ts';
+import { runCommand } from '../../../../tools/lab/agent.ts';
 import { service, target } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
 

@@ -2,9 +2,9 @@
 // Bad values of balancing and forwarding, from the manifest to the client: each is named by object, field and reason in `status` and
 // `validate`, the default serves on, and no other Service is touched.
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { runCommand } from '../../../../src/lab/agent.ts';
-import type { Manifest } from '../../../../src/lab/manifests.ts';
 import type { ServiceRow } from '../../../../src/observe/service-rows.ts';
+import { runCommand } from '../../../../tools/lab/agent.ts';
+import type { Manifest } from '../../../../tools/lab/manifests.ts';
 import { service, target } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';

@@ -3,9 +3,9 @@
 // connections of its own, with the agent and without it.
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Agent, runCommand } from '../../../../src/lab/agent.ts';
-import { type Client, type OpenSocket, startClient } from '../../../../src/lab/traffic.ts';
 import type { ConnectionRow } from '../../../../src/observe/connection-rows.ts';
+import { type Agent, runCommand } from '../../../../tools/lab/agent.ts';
+import { type Client, type OpenSocket, startClient } from '../../../../tools/lab/traffic.ts';
 import { slices } from '../../../support/builders.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
 import { clusterIp, nodeObject, serviceObject } from '../../../support/objects.ts';

@@ -3,11 +3,11 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import type { DemoReport } from '../../../../src/demo/demo.ts';
-import { ownNamespaces } from '../../../../src/lab/ownership.ts';
-import { compiledPath } from '../../../../src/lab/sandbox.ts';
 import { run, start } from '../../../../src/sys/exec.ts';
 import { packageRoot } from '../../../../src/sys/package.ts';
+import type { DemoReport } from '../../../../tools/demo/demo.ts';
+import { ownNamespaces } from '../../../../tools/lab/ownership.ts';
+import { toolPath } from '../../../../tools/lab/sandbox.ts';
 import { NOBODY, readableMain } from '../../../support/programs/nobody.ts';
 import { until } from '../../../support/until.ts';
 
@@ -22,7 +22,7 @@ function startDemo(
   args: readonly string[],
   onLine: (line: string, pid: number) => void = () => undefined,
   wrapper: readonly string[] = [],
-  program: readonly string[] = [process.execPath, compiledPath('main.js'), 'demo'],
+  program: readonly string[] = [process.execPath, toolPath('main.js'), 'demo'],
 ): Demo {
   const stdout: string[] = [];
   const stderr: string[] = [];
@@ -108,7 +108,7 @@ test('--keep leaves the demo running: the suggested commands work, and --remove 
   const release = await alone();
   onTestFinished(async () => void (await release()));
   const demo = startDemo(['--keep']);
-  await until(() => demo.stdout.some((line) => line.includes('demo --remove')), {
+  await until(() => demo.stdout.some((line) => line.includes('demo -- --remove')), {
     what: 'the stage to stay',
     timeoutMs: 180_000,
   });
@@ -130,7 +130,7 @@ test('--keep leaves the demo running: the suggested commands work, and --remove 
   expect(await again.exited).toBe(4);
 });
 
-const openMain = readableMain();
+const openMain = readableMain('build/tools/main.js');
 
 test('without root it says what is missing and exits with 5 before it changes anything', async () => {
   const demo = startDemo([], undefined, NOBODY, [process.execPath, openMain, 'demo']);

@@ -4,9 +4,6 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
-import { ownPaths, runCommand } from '../../../../src/lab/agent.ts';
-import type { Manifest } from '../../../../src/lab/manifests.ts';
-import { compiledPath, insideSandbox } from '../../../../src/lab/sandbox.ts';
 import {
   type Child,
   type RunResult,
@@ -15,6 +12,9 @@ import {
   start,
   stop,
 } from '../../../../src/sys/exec.ts';
+import { ownPaths, runCommand } from '../../../../tools/lab/agent.ts';
+import type { Manifest } from '../../../../tools/lab/manifests.ts';
+import { compiledPath, insideSandbox } from '../../../../tools/lab/sandbox.ts';
 import { service, svc } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { NOBODY, readableMain } from '../../../support/programs/nobody.ts';

@@ -2,13 +2,13 @@
 // `explain` of a running agent against real sockets, with and without programs on devices: its answer is what a socket
 // gets, and if no dataplane serves the packet, `explain`, `services` and `status` say so.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Agent, ownPaths, runCommand } from '../../../../src/lab/agent.ts';
-import type { Target } from '../../../../src/lab/client/protocol.ts';
-import { type Manifest, nodeManifest } from '../../../../src/lab/manifests.ts';
-import { type Client, startClient } from '../../../../src/lab/traffic.ts';
-import type { Pod } from '../../../../src/lab/wiring.ts';
 import type { Answer } from '../../../../src/observe/answer.ts';
 import type { ServiceRow } from '../../../../src/observe/service-rows.ts';
+import { type Agent, ownPaths, runCommand } from '../../../../tools/lab/agent.ts';
+import type { Target } from '../../../../tools/lab/client/protocol.ts';
+import { type Manifest, nodeManifest } from '../../../../tools/lab/manifests.ts';
+import { type Client, startClient } from '../../../../tools/lab/traffic.ts';
+import type { Pod } from '../../../../tools/lab/wiring.ts';
 import { clusterIps, slices } from '../../../support/builders.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
 import { clusterIp, serviceObject } from '../../../support/objects.ts';

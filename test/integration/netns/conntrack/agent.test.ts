@@ -2,10 +2,10 @@
 // Flows that netfilter translates, beside the running agent: of sockets that its hooks do not cover, or that are older
 // than it. The rules stand for kube-proxy's. What is stale goes, and nothing else.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import type { Agent } from '../../../../src/lab/agent.ts';
-import { type Client, type OpenSocket, startClient } from '../../../../src/lab/traffic.ts';
 import { run } from '../../../../src/sys/exec.ts';
 import { insideNamespace, ipBatch } from '../../../../src/sys/netns.ts';
+import type { Agent } from '../../../../tools/lab/agent.ts';
+import { type Client, type OpenSocket, startClient } from '../../../../tools/lab/traffic.ts';
 import { service, slices, svc, target } from '../../../support/builders.ts';
 import type { TrackedFlow } from '../../../support/conntrack.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // EndpointSlices, changed: endpoints that terminate, another name.
-import type { Manifest } from '../../../../src/lab/manifests.ts';
+import type { Manifest } from '../../../../tools/lab/manifests.ts';
 
 /** A slice made by `slices`. */
 export function terminating(slice: Manifest, isServing: boolean): Manifest {

@@ -2,9 +2,9 @@
 // UDP flows and TCP connections through the rules of the iptables dataplane: an entry of conntrack holds each of them at
 // its backend, until the agent deletes it.
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import type { Agent } from '../../../../src/lab/agent.ts';
-import { type Client, type OpenSocket, startClient } from '../../../../src/lab/traffic.ts';
 import { ipBatch } from '../../../../src/sys/netns.ts';
+import type { Agent } from '../../../../tools/lab/agent.ts';
+import { type Client, type OpenSocket, startClient } from '../../../../tools/lab/traffic.ts';
 import { service, slices, svc, target } from '../../../support/builders.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';

@@ -2,10 +2,10 @@
 // The settings of connection tracking in a node's network namespace, with the kernel's own /proc; and what they are
 // for: how long a half-closed connection between two nodes is remembered.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { runCommand } from '../../../../src/lab/agent.ts';
-import { insideSandbox } from '../../../../src/lab/sandbox.ts';
 import { type Child, run, start } from '../../../../src/sys/exec.ts';
 import { insideNamespace } from '../../../../src/sys/netns.ts';
+import { runCommand } from '../../../../tools/lab/agent.ts';
+import { insideSandbox } from '../../../../tools/lab/sandbox.ts';
 import { service, target } from '../../../support/builders.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
 import { until } from '../../../support/until.ts';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Direct return under load: while annotations and agents change, no request fails.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Endpoint } from '../../../../src/lab/manifests.ts';
+import type { Endpoint } from '../../../../tools/lab/manifests.ts';
 import { underLoad, withOpen } from '../../../support/packets/direct-load.ts';
 import {
   type DirectCluster,

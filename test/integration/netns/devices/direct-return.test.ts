@@ -7,13 +7,13 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { mapPath } from '../../../../src/dataplane/bpf/loader/pins.ts';
 import { encodeNodeAddress } from '../../../../src/dataplane/bpf/maps/direct-layout.ts';
 import { DIRECT_PORT_OFFSET } from '../../../../src/dataplane/bpf/maps/layout.ts';
-import { runCommand } from '../../../../src/lab/agent.ts';
-import type { Answer } from '../../../../src/lab/client/protocol.ts';
-import { startServer } from '../../../../src/lab/sandbox.ts';
 import type { ServiceRow } from '../../../../src/observe/service-rows.ts';
 import { type Child, run, start } from '../../../../src/sys/exec.ts';
 import { openPinnedMap } from '../../../../src/sys/native.ts';
 import { insideNamespace } from '../../../../src/sys/netns.ts';
+import { runCommand } from '../../../../tools/lab/agent.ts';
+import type { Answer } from '../../../../tools/lab/client/protocol.ts';
+import { startServer } from '../../../../tools/lab/sandbox.ts';
 import { askAgent } from '../../../support/fixture/proxies/ask-agent.ts';
 import { SERVER_PORTS, type TestNode } from '../../../support/node.ts';
 import {

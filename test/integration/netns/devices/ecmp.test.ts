@@ -2,10 +2,10 @@
 // Three nodes behind a router that spreads packets over them, with Maglev and direct return: which node a packet comes by
 // makes no difference, and neither does the loss of one.
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { ownPaths, runCommand } from '../../../../src/lab/agent.ts';
 import type { ConnectionRow } from '../../../../src/observe/connection-rows.ts';
 import { run } from '../../../../src/sys/exec.ts';
 import { insideNamespace } from '../../../../src/sys/netns.ts';
+import { ownPaths, runCommand } from '../../../../tools/lab/agent.ts';
 import { PORTS, VIPS } from '../../../support/packets/direct-return.ts';
 import {
   BALANCERS,

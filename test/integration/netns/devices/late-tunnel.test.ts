@@ -4,11 +4,11 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Agent } from '../../../../src/lab/agent.ts';
-import { startLines } from '../../../../src/lab/lines.ts';
-import { type Client, startClient } from '../../../../src/lab/traffic.ts';
 import { ipBatch } from '../../../../src/sys/netns.ts';
 import { packageRoot } from '../../../../src/sys/package.ts';
+import type { Agent } from '../../../../tools/lab/agent.ts';
+import { startLines } from '../../../../tools/lab/lines.ts';
+import { type Client, startClient } from '../../../../tools/lab/traffic.ts';
 import { service } from '../../../support/builders.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
 import { compiled } from '../../../support/programs/compiled.ts';

@@ -3,12 +3,12 @@
 // what is open, however it ends.
 
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Agent } from '../../../../src/lab/agent.ts';
-import type { Target } from '../../../../src/lab/client/protocol.ts';
-import { type Client, type OpenSocket, startClient } from '../../../../src/lab/traffic.ts';
 import { FAMILIES } from '../../../../src/model/types.ts';
 import type { BackendRow } from '../../../../src/observe/backend-rows.ts';
 import { deleteNamespaces, ipBatch } from '../../../../src/sys/netns.ts';
+import type { Agent } from '../../../../tools/lab/agent.ts';
+import type { Target } from '../../../../tools/lab/client/protocol.ts';
+import { type Client, type OpenSocket, startClient } from '../../../../tools/lab/traffic.ts';
 import { type ServiceSpec, service, target } from '../../../support/builders.ts';
 import { askAgent } from '../../../support/fixture/proxies/ask-agent.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';

@@ -3,11 +3,11 @@
 // agent, and weights are shares.
 import jstat from 'jstat';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Agent } from '../../../../src/lab/agent.ts';
-import type { Manifest } from '../../../../src/lab/manifests.ts';
-import { type Client, startClient } from '../../../../src/lab/traffic.ts';
-import type { Pod } from '../../../../src/lab/wiring.ts';
 import { ipBatch } from '../../../../src/sys/netns.ts';
+import type { Agent } from '../../../../tools/lab/agent.ts';
+import type { Manifest } from '../../../../tools/lab/manifests.ts';
+import { type Client, startClient } from '../../../../tools/lab/traffic.ts';
+import type { Pod } from '../../../../tools/lab/wiring.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
 import {
   BALANCER,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead run --answer-ping`: pings of Services, from outside and from pods, are answered; by default they are not.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Agent } from '../../../../src/lab/agent.ts';
-import { insideSandbox, type Sandbox } from '../../../../src/lab/sandbox.ts';
 import type { Family } from '../../../../src/model/types.ts';
 import { run } from '../../../../src/sys/exec.ts';
 import { ipBatch } from '../../../../src/sys/netns.ts';
+import type { Agent } from '../../../../tools/lab/agent.ts';
+import { insideSandbox, type Sandbox } from '../../../../tools/lab/sandbox.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
 import { clusterIp, serviceObject } from '../../../support/objects.ts';
 import { untilHolds } from '../../../support/until.ts';

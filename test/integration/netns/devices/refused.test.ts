@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that lack something of the packet layer: the agent serves the rest, and says what it does not.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { runCommand } from '../../../../src/lab/agent.ts';
-import type { Answer as Reply } from '../../../../src/lab/client/protocol.ts';
 import type { Answer } from '../../../../src/observe/answer.ts';
+import { runCommand } from '../../../../tools/lab/agent.ts';
+import type { Answer as Reply } from '../../../../tools/lab/client/protocol.ts';
 import { service } from '../../../support/builders.ts';
 import { replaceObject } from '../../../support/dataplane/replaced-object.ts';
 import { startOneNode, type TestNode } from '../../../support/node.ts';

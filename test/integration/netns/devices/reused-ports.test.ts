@@ -2,8 +2,8 @@
 // More connections than SNAT ports, to a backend of another node that closes them first, and so has them in TIME-WAIT:
 // a port is given again while the backend remembers the former connection, and nobody waits for that.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startTraffic, type Traffic } from '../../../../src/lab/columns/traffic.ts';
 import { writeSysctls } from '../../../../src/sys/netns.ts';
+import { startTraffic, type Traffic } from '../../../../tools/lab/columns/traffic.ts';
 import { service } from '../../../support/builders.ts';
 import { startNodes, type TestNodes } from '../../../support/node.ts';
 import { until } from '../../../support/until.ts';

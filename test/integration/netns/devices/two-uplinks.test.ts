@@ -2,9 +2,9 @@
 // A node with two uplinks and strict reverse path filters: a request comes in by one of them, and its backend is behind
 // the other. Each packet must leave with the address of its own device, or a filter drops it or its answer.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Agent } from '../../../../src/lab/agent.ts';
-import { type Client, startClient } from '../../../../src/lab/traffic.ts';
 import { ipBatch, writeSysctls } from '../../../../src/sys/netns.ts';
+import type { Agent } from '../../../../tools/lab/agent.ts';
+import { type Client, startClient } from '../../../../tools/lab/traffic.ts';
 import { service } from '../../../support/builders.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
 import { AT_ONCE_MS, until } from '../../../support/until.ts';

@@ -2,8 +2,8 @@
 // Packet programs begin with IPv4 alone, and are loaded with more before the first Service that needs more is served: traffic
 // of other Services goes on meanwhile, and the next agent begins with what this one had.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { endpointSlices } from '../../../../src/lab/manifests.ts';
 import { writeSysctls } from '../../../../src/sys/netns.ts';
+import { endpointSlices } from '../../../../tools/lab/manifests.ts';
 import { clusterIp, serviceObject } from '../../../support/objects.ts';
 import {
   BALANCER,

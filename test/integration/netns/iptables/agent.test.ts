@@ -2,10 +2,10 @@
 // The agent on iptables alone: real sockets of a pod and of the node reach Services, with either of the two lists of rules
 // that Linux has; what others remove comes back, and what others have written stays.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type Agent, ownPaths, runCommand } from '../../../../src/lab/agent.ts';
-import { insideSandbox } from '../../../../src/lab/sandbox.ts';
-import { startClient } from '../../../../src/lab/traffic.ts';
 import { type RunResult, run } from '../../../../src/sys/exec.ts';
+import { type Agent, ownPaths, runCommand } from '../../../../tools/lab/agent.ts';
+import { insideSandbox } from '../../../../tools/lab/sandbox.ts';
+import { startClient } from '../../../../tools/lab/traffic.ts';
 import { service, target } from '../../../support/builders.ts';
 import { routeServices } from '../../../support/iptables/routed-node.ts';
 import { startOneNode } from '../../../support/node.ts';

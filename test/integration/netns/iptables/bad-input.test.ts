@@ -5,9 +5,9 @@ import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { type Agent, ownPaths, runCommand } from '../../../../src/lab/agent.ts';
-import { insideSandbox } from '../../../../src/lab/sandbox.ts';
 import { type RunResult, run, start, stop } from '../../../../src/sys/exec.ts';
+import { type Agent, ownPaths, runCommand } from '../../../../tools/lab/agent.ts';
+import { insideSandbox } from '../../../../tools/lab/sandbox.ts';
 import { service } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { until } from '../../../support/until.ts';

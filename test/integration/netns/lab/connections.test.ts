@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is known of a pod's connections before its server may be killed.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { connectionsOf } from '../../../../src/lab/connections.ts';
+import { connectionsOf } from '../../../../tools/lab/connections.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { until } from '../../../support/until.ts';
 

@@ -2,12 +2,12 @@
 // The test topology itself, without an agent: pods reach each other, and it does not outlive its owner.
 import { existsSync } from 'node:fs';
 import { afterEach, expect, test } from 'vitest';
-import { ownNamespaces, removeLeftovers } from '../../../../src/lab/ownership.ts';
-import { compiledPath, startServer } from '../../../../src/lab/sandbox.ts';
-import { buildTopology, type Topology } from '../../../../src/lab/topology.ts';
-import { startClient } from '../../../../src/lab/traffic.ts';
 import { listProcesses } from '../../../../src/sys/cgroup.ts';
 import { start } from '../../../../src/sys/exec.ts';
+import { ownNamespaces, removeLeftovers } from '../../../../tools/lab/ownership.ts';
+import { startServer, toolPath } from '../../../../tools/lab/sandbox.ts';
+import { buildTopology, type Topology } from '../../../../tools/lab/topology.ts';
+import { startClient } from '../../../../tools/lab/traffic.ts';
 import { leftoversOf } from '../../../support/leftovers.ts';
 import { until } from '../../../support/until.ts';
 
@@ -80,7 +80,7 @@ function startVictim(): {
   kill(signal: NodeJS.Signals): void;
 } {
   const script = `
-    const { buildTopology, exitOnSignals } = await import(${JSON.stringify(compiledPath('lab/topology.js'))});
+    const { buildTopology, exitOnSignals } = await import(${JSON.stringify(toolPath('lab/topology.js'))});
     exitOnSignals();
     const { prefix } = await buildTopology([{ name: 'n1', pods: ['a', 'b'] }]);
     process.on('SIGUSR2', () => { throw new Error('unforeseen'); });

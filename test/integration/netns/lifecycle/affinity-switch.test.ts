@@ -2,8 +2,8 @@
 // Session affinity, and UDP sockets, in a switch of engines: clients outside the node, pods, and processes of the node keep the
 // backends that the other engine has given them.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Agent } from '../../../../src/lab/agent.ts';
-import { type Client, type OpenSocket, startClient } from '../../../../src/lab/traffic.ts';
+import type { Agent } from '../../../../tools/lab/agent.ts';
+import { type Client, type OpenSocket, startClient } from '../../../../tools/lab/traffic.ts';
 import { service } from '../../../support/builders.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
 import { until } from '../../../support/until.ts';

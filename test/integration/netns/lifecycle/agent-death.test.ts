@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stops, kills and restarts of the agent do not affect connections.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Agent, ownPaths, runCommand } from '../../../../src/lab/agent.ts';
-import type { RunningLoad } from '../../../../src/lab/traffic.ts';
+import { type Agent, ownPaths, runCommand } from '../../../../tools/lab/agent.ts';
+import type { RunningLoad } from '../../../../tools/lab/traffic.ts';
 import { service, target } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { AT_ONCE_MS, until } from '../../../support/until.ts';

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `cleanup` and the annotation of this node's Node, when the API server cannot be reached; with one, see the cluster tests.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ownPaths, runCommand } from '../../../../src/lab/agent.ts';
 import { writeAnnotated } from '../../../../src/source/apiserver/annotated.ts';
+import { ownPaths, runCommand } from '../../../../tools/lab/agent.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
 
 let all: TestNodes;

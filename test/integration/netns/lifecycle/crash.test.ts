@@ -4,9 +4,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Agent, ownPaths } from '../../../../src/lab/agent.ts';
-import { compiledPath, insideSandbox } from '../../../../src/lab/sandbox.ts';
 import { start } from '../../../../src/sys/exec.ts';
+import { type Agent, ownPaths } from '../../../../tools/lab/agent.ts';
+import { compiledPath, insideSandbox } from '../../../../tools/lab/sandbox.ts';
 import { service, slices, svc, target } from '../../../support/builders.ts';
 import { expectKernel, type FrontendRow } from '../../../support/dataplane/kernel-oracle.ts';
 import { askAgent } from '../../../support/fixture/proxies/ask-agent.ts';

@@ -5,11 +5,11 @@ import { copyFileSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { runCommand } from '../../../../src/lab/agent.ts';
-import { compiledPath, insideSandbox } from '../../../../src/lab/sandbox.ts';
-import { startClient } from '../../../../src/lab/traffic.ts';
 import { type Child, run, start, stop } from '../../../../src/sys/exec.ts';
 import { bpfObjectPath, packageRoot } from '../../../../src/sys/package.ts';
+import { runCommand } from '../../../../tools/lab/agent.ts';
+import { compiledPath, insideSandbox } from '../../../../tools/lab/sandbox.ts';
+import { startClient } from '../../../../tools/lab/traffic.ts';
 import { service, target } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { forbidBpf } from '../../../support/seccomp/forbid-bpf.ts';

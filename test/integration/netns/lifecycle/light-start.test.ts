@@ -3,9 +3,9 @@
 // reduce memory.
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ownPaths } from '../../../../src/lab/agent.ts';
-import { compiledPath, IMAGE_ENVIRONMENT, insideSandbox } from '../../../../src/lab/sandbox.ts';
 import { start, stop } from '../../../../src/sys/exec.ts';
+import { ownPaths } from '../../../../tools/lab/agent.ts';
+import { compiledPath, IMAGE_ENVIRONMENT, insideSandbox } from '../../../../tools/lab/sandbox.ts';
 import { service } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
 

@@ -3,9 +3,9 @@
 import { chmodSync, existsSync, mkdirSync, readdirSync, unlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { runCommand } from '../../../../src/lab/agent.ts';
-import { compiledPath, insideSandbox } from '../../../../src/lab/sandbox.ts';
 import { type RunResult, run } from '../../../../src/sys/exec.ts';
+import { runCommand } from '../../../../tools/lab/agent.ts';
+import { compiledPath, insideSandbox } from '../../../../tools/lab/sandbox.ts';
 import { service, target } from '../../../support/builders.ts';
 import { pinMap } from '../../../support/dataplane/pin.ts';
 import { startOneNode } from '../../../support/node.ts';

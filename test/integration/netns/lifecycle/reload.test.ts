@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Manifests that change while the agent runs, and their effect on connections.
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import type { Answer } from '../../../../src/lab/client/protocol.ts';
+import type { Answer } from '../../../../tools/lab/client/protocol.ts';
 import { service, slices, svc, target } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { until, untilHolds } from '../../../support/until.ts';

@@ -5,10 +5,10 @@ import { closeSync, existsSync, openSync, readdirSync, readFileSync } from 'node
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { type Agent, ownPaths, startAgent } from '../../../../src/lab/agent.ts';
-import { compiledPath, insideSandbox } from '../../../../src/lab/sandbox.ts';
 import { type Child, start, stop } from '../../../../src/sys/exec.ts';
 import { lockExclusively } from '../../../../src/sys/native.ts';
+import { type Agent, ownPaths, startAgent } from '../../../../tools/lab/agent.ts';
+import { compiledPath, insideSandbox } from '../../../../tools/lab/sandbox.ts';
 import { service, slices, svc, target } from '../../../support/builders.ts';
 import { buildWithVersions, type OtherBuild } from '../../../support/dataplane/other-build.ts';
 import { startOneNode } from '../../../support/node.ts';

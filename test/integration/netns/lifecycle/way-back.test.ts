@@ -3,9 +3,9 @@
 // kube-proxy are test/integration/cluster/switching/way-back.test.ts's.
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { programmedBelow } from '../../../../src/cli/dataplanes.ts';
-import { ownPaths, runCommand } from '../../../../src/lab/agent.ts';
-import { insideSandbox } from '../../../../src/lab/sandbox.ts';
 import { type RunResult, run } from '../../../../src/sys/exec.ts';
+import { ownPaths, runCommand } from '../../../../tools/lab/agent.ts';
+import { insideSandbox } from '../../../../tools/lab/sandbox.ts';
 import { clusterIps, service } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
 

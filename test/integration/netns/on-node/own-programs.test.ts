@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An agent that may not read names of programs, as the DaemonSet starts it, knows its own by their pins.
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { type Agent, startAgent } from '../../../../src/lab/agent.ts';
+import { type Agent, startAgent } from '../../../../tools/lab/agent.ts';
 import { service } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
 

@@ -3,9 +3,9 @@
 import { rmSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { lastGoodPath } from '../../../../src/config/instance-paths.ts';
-import type { Agent } from '../../../../src/lab/agent.ts';
-import { type Client, startClient } from '../../../../src/lab/traffic.ts';
 import type { ServiceRow } from '../../../../src/observe/service-rows.ts';
+import type { Agent } from '../../../../tools/lab/agent.ts';
+import { type Client, startClient } from '../../../../tools/lab/traffic.ts';
 import { clusterIps, service } from '../../../support/builders.ts';
 import { askAgent } from '../../../support/fixture/proxies/ask-agent.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';

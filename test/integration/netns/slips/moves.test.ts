@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packets move to rules and back while manifests have slips: what keeps serving goes on to, and nothing begins anew.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Agent, runCommand } from '../../../../src/lab/agent.ts';
 import { run } from '../../../../src/sys/exec.ts';
 import { insideNamespace } from '../../../../src/sys/netns.ts';
+import { type Agent, runCommand } from '../../../../tools/lab/agent.ts';
 import { service, target } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';

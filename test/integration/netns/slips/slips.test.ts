@@ -12,10 +12,10 @@ import {
 import { join } from 'node:path';
 import { dump } from 'js-yaml';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type Agent, runCommand } from '../../../../src/lab/agent.ts';
-import type { RunningLoad } from '../../../../src/lab/traffic.ts';
 import type { ServiceRow } from '../../../../src/observe/service-rows.ts';
 import { runSync, start } from '../../../../src/sys/exec.ts';
+import { type Agent, runCommand } from '../../../../tools/lab/agent.ts';
+import type { RunningLoad } from '../../../../tools/lab/traffic.ts';
 import { clusterIps, service, slices, svc, target } from '../../../support/builders.ts';
 import { askAgent } from '../../../support/fixture/proxies/ask-agent.ts';
 import { startOneNode } from '../../../support/node.ts';

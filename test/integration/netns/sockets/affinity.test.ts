@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Session affinity per client pod: it holds, is renewed by use, expires, and follows the endpoints.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Client } from '../../../../src/lab/traffic.ts';
+import type { Client } from '../../../../tools/lab/traffic.ts';
 import { type AddressKind, service, slices, target } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { until } from '../../../support/until.ts';

@@ -2,12 +2,12 @@
 // Algorithms and weights with real sockets: shares, draining, turns, and the source of a client.
 import { availableParallelism } from 'node:os';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { runCommand } from '../../../../src/lab/agent.ts';
-import type { Manifest } from '../../../../src/lab/manifests.ts';
-import type { OpenSocket } from '../../../../src/lab/traffic.ts';
 import { hostPort } from '../../../../src/lib/address-bytes.ts';
 import type { BackendRow } from '../../../../src/observe/backend-rows.ts';
 import type { ServiceRow } from '../../../../src/observe/service-rows.ts';
+import { runCommand } from '../../../../tools/lab/agent.ts';
+import type { Manifest } from '../../../../tools/lab/manifests.ts';
+import type { OpenSocket } from '../../../../tools/lab/traffic.ts';
 import { type ServiceSpec, service, target } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';

@@ -3,9 +3,9 @@
 // their own, and sockets that were bound before stay as they are.
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Agent, runCommand } from '../../../../src/lab/agent.ts';
-import { insideSandbox, type Sandbox, startServer } from '../../../../src/lab/sandbox.ts';
 import { run } from '../../../../src/sys/exec.ts';
+import { type Agent, runCommand } from '../../../../tools/lab/agent.ts';
+import { insideSandbox, type Sandbox, startServer } from '../../../../tools/lab/sandbox.ts';
 import { service, TARGET_PORT } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { AT_ONCE_MS, untilHolds } from '../../../support/until.ts';

@@ -5,9 +5,6 @@ import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { mapPath, pinFolder } from '../../../../src/dataplane/bpf/loader/pins.ts';
 import { SKIPPED_CGROUPS_OFFSET } from '../../../../src/dataplane/bpf/maps/layout.ts';
-import { type Agent, runCommand } from '../../../../src/lab/agent.ts';
-import { compiledPath } from '../../../../src/lab/sandbox.ts';
-import { startClient } from '../../../../src/lab/traffic.ts';
 import {
   cgroupId,
   findCgroup2,
@@ -18,6 +15,9 @@ import {
 } from '../../../../src/sys/cgroup.ts';
 import { run, start } from '../../../../src/sys/exec.ts';
 import { openPinnedMap } from '../../../../src/sys/native.ts';
+import { type Agent, runCommand } from '../../../../tools/lab/agent.ts';
+import { compiledPath } from '../../../../tools/lab/sandbox.ts';
+import { startClient } from '../../../../tools/lab/traffic.ts';
 import { service, target } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { NOBODY, readableMain } from '../../../support/programs/nobody.ts';

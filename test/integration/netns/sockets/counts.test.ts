@@ -2,8 +2,8 @@
 // A backend id that is reused: sockets whose records still refer to the old backend must not change the counts of
 // the new one.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { runCommand } from '../../../../src/lab/agent.ts';
 import type { BackendRow } from '../../../../src/observe/backend-rows.ts';
+import { runCommand } from '../../../../tools/lab/agent.ts';
 import { slices, svc, target } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';

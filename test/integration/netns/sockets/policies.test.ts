@@ -2,10 +2,10 @@
 // The plan as sockets see it: which set a client on this node gets, what an empty set does, and which addresses are
 // frontends. The client is a pod or a program on the node itself.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Answer, Target } from '../../../../src/lab/client/protocol.ts';
-import type { Manifest } from '../../../../src/lab/manifests.ts';
-import { type Client, startClient } from '../../../../src/lab/traffic.ts';
-import type { Pod } from '../../../../src/lab/wiring.ts';
+import type { Answer, Target } from '../../../../tools/lab/client/protocol.ts';
+import type { Manifest } from '../../../../tools/lab/manifests.ts';
+import { type Client, startClient } from '../../../../tools/lab/traffic.ts';
+import type { Pod } from '../../../../tools/lab/wiring.ts';
 import { slices } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { clusterIp, nodeObject, serviceObject } from '../../../support/objects.ts';

@@ -2,7 +2,7 @@
 // Two instances on one machine: two network namespaces, two cgroups, the same ClusterIP, different pods. They are
 // independent of each other.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Agent, ownPaths, runCommand } from '../../../../src/lab/agent.ts';
+import { type Agent, ownPaths, runCommand } from '../../../../tools/lab/agent.ts';
 import { service, slices, svc, target } from '../../../support/builders.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
 import { until } from '../../../support/until.ts';

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every kind of socket that can reach a Service, and the peer address it sees: the Service's, never a backend's.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Target } from '../../../../src/lab/client/protocol.ts';
-import { startClient } from '../../../../src/lab/traffic.ts';
+import type { Target } from '../../../../tools/lab/client/protocol.ts';
+import { startClient } from '../../../../tools/lab/traffic.ts';
 import { type AddressKind, clusterIps, service, svc, target } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { AT_ONCE_MS } from '../../../support/until.ts';

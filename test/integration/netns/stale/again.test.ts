@@ -2,7 +2,7 @@
 // Connected UDP sockets whose backend is gone, and an agent that may have descriptors of their programs: they are connected
 // again, and no program notices. On one bridge with both backends, where packets of pods do not pass the node.
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import type { Agent } from '../../../../src/lab/agent.ts';
+import type { Agent } from '../../../../tools/lab/agent.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';
 import { errorsOf, heldPrograms, RECOVERY_MS } from './support.ts';

@@ -2,9 +2,9 @@
 // UDP sockets of the node whose backend is gone, while no route leads to the next one: connect() runs the hook, which writes a
 // record, and fails then. They must not stay connected to the former backend unnoticed.
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import type { Agent } from '../../../../src/lab/agent.ts';
 import { run } from '../../../../src/sys/exec.ts';
 import { insideNamespace } from '../../../../src/sys/netns.ts';
+import type { Agent } from '../../../../tools/lab/agent.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';
 import { errorsOf, heldPrograms, objectsWithout, RECOVERY_MS, withObjects } from './support.ts';

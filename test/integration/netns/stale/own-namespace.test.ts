@@ -2,7 +2,7 @@
 // Connected UDP sockets whose backend is gone, and an agent that may neither iterate over maps nor enter the network
 // namespaces of pods: it finds those of its own namespace, and says that it finds no others. The backend still runs.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startAgent } from '../../../../src/lab/agent.ts';
+import { startAgent } from '../../../../tools/lab/agent.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';
 import { errorsOf, heldPrograms, objectsWithout, RECOVERY_MS, withObjects } from './support.ts';

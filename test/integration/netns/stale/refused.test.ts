@@ -2,7 +2,7 @@
 // Connected UDP sockets of pods whose backend is gone, and an agent that may not enter their network namespaces: their
 // next datagram is refused. The backend still runs, so that what is not refused is answered.
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { type Agent, startAgent } from '../../../../src/lab/agent.ts';
+import { type Agent, startAgent } from '../../../../tools/lab/agent.ts';
 import { startOneNode } from '../../../support/node.ts';
 import {
   mapIteratorRefusal,

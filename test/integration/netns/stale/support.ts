@@ -5,10 +5,10 @@ import { cpSync, existsSync, mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach } from 'vitest';
-import type { Agent } from '../../../../src/lab/agent.ts';
-import { insideSandbox, type Sandbox } from '../../../../src/lab/sandbox.ts';
 import { type Child, start } from '../../../../src/sys/exec.ts';
 import { bpfObjectPath } from '../../../../src/sys/package.ts';
+import type { Agent } from '../../../../tools/lab/agent.ts';
+import { insideSandbox, type Sandbox } from '../../../../tools/lab/sandbox.ts';
 import type { TestNode } from '../../../support/node.ts';
 import { TIMEOUT_MS, until } from '../../../support/until.ts';
 

@@ -2,9 +2,9 @@
 // TCP connections whose backend is gone: left alone by default, as kube-proxy does; with --reset-tcp-connections both
 // ends are reset at once.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Agent } from '../../../../src/lab/agent.ts';
-import { insideSandbox } from '../../../../src/lab/sandbox.ts';
 import { run } from '../../../../src/sys/exec.ts';
+import type { Agent } from '../../../../tools/lab/agent.ts';
+import { insideSandbox } from '../../../../tools/lab/sandbox.ts';
 import { type AddressKind, service, target } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';

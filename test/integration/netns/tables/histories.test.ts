@@ -3,7 +3,7 @@
 // hold what a small independent model says, and real connections must agree.
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { runCommand } from '../../../../src/lab/agent.ts';
+import { runCommand } from '../../../../tools/lab/agent.ts';
 import { target } from '../../../support/builders.ts';
 import {
   expectKernel,

@@ -2,8 +2,8 @@
 // The maps as bpftool shows them, and what happens when they are changed by hand.
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { runCommand } from '../../../../src/lab/agent.ts';
 import { run } from '../../../../src/sys/exec.ts';
+import { runCommand } from '../../../../tools/lab/agent.ts';
 import { service, target } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';

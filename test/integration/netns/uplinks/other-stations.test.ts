@@ -2,10 +2,10 @@
 // An uplink that listens to all, as behind a switch that floods: frames for other stations come in by it. The stack drops them, so
 // nothing may answer them. A device above it with a MAC address of its own gets its frames.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Agent, runCommand } from '../../../../src/lab/agent.ts';
-import { type Client, startClient } from '../../../../src/lab/traffic.ts';
 import { run } from '../../../../src/sys/exec.ts';
 import { insideNamespace, ipBatch } from '../../../../src/sys/netns.ts';
+import { type Agent, runCommand } from '../../../../tools/lab/agent.ts';
+import { type Client, startClient } from '../../../../tools/lab/traffic.ts';
 import { service } from '../../../support/builders.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';

@@ -2,11 +2,11 @@
 // Frames with a VLAN tag, by the device below: they are the VLAN's, and its device has programs. Here it is in another network namespace, or
 // nowhere. The real one is in test/integration/kernels/devices.test.ts.
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { runCommand } from '../../../../src/lab/agent.ts';
-import { type Client, startClient } from '../../../../src/lab/traffic.ts';
 import { run } from '../../../../src/sys/exec.ts';
 import { insideNamespace } from '../../../../src/sys/netns.ts';
 import { packageRoot } from '../../../../src/sys/package.ts';
+import { runCommand } from '../../../../tools/lab/agent.ts';
+import { type Client, startClient } from '../../../../tools/lab/traffic.ts';
 import { service } from '../../../support/builders.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';

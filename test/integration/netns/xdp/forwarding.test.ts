@@ -2,7 +2,7 @@
 // What XDP forwards under load: that it does, and that no connection fails when the agent is replaced, when XDP is taken off,
 // and when the driver begins to lose frames.
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import type { Agent } from '../../../../src/lab/agent.ts';
+import type { Agent } from '../../../../tools/lab/agent.ts';
 import { TIMEOUT_MS, until } from '../../../support/until.ts';
 import { FAR_PORT, makeXdpCluster, NODE, XDP, type XdpCluster } from './support/cluster.ts';
 

@@ -3,10 +3,10 @@
 // the container; one has the number of a NodePort, which its proxy of user space listens at, too.
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { LineProgram } from '../../../../src/lab/lines.ts';
 import type { Status } from '../../../../src/observe/status.ts';
 import { makeCgroup } from '../../../../src/sys/cgroup.ts';
 import { addNamespaces } from '../../../../src/sys/netns.ts';
+import type { LineProgram } from '../../../../tools/lab/lines.ts';
 import {
   type Probe,
   type ProbeTarget,

@@ -2,7 +2,7 @@
 // kind: a node that is a container of docker, whose DNS server docker has put on 127.0.0.11 in the node. kind's entrypoint moves
 // it to the address of the gateway, for pods, too; kindnet masquerades what leaves the cluster. Rules as these programs write them.
 import { afterAll, beforeAll, test } from 'vitest';
-import type { LineProgram } from '../../../../src/lab/lines.ts';
+import type { LineProgram } from '../../../../tools/lab/lines.ts';
 import { type ProbeTarget, startServer } from '../../../support/fixture/programs/probe.ts';
 import { onEachProxy } from '../../../support/nodes/other-node.ts';
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Uplinks without a link header, whose packets begin with the IP header: a VPN (tun, WireGuard) and the line to a provider (PPP).
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { type LineProgram, startLines } from '../../../../src/lab/lines.ts';
+import { type LineProgram, startLines } from '../../../../tools/lab/lines.ts';
 import { type OtherNode, onEachProxy } from '../../../support/nodes/other-node.ts';
 import { outcomes } from '../../../support/nodes/outcomes.ts';
 import { addSecondUplink } from '../../../support/nodes/second-uplink.ts';

@@ -3,10 +3,10 @@
 // its veth pairs are told: the wire takes frames of XDP (gro), and senders fill in checksums (tx).
 import { fileURLToPath } from 'node:url';
 import type { DeviceView, XdpView } from '../../../../../src/dataplane/snapshot.ts';
-import type { Agent } from '../../../../../src/lab/agent.ts';
-import { type Client, startClient } from '../../../../../src/lab/traffic.ts';
 import { start as startProcess } from '../../../../../src/sys/exec.ts';
 import { insideNamespace } from '../../../../../src/sys/netns.ts';
+import type { Agent } from '../../../../../tools/lab/agent.ts';
+import { type Client, startClient } from '../../../../../tools/lab/traffic.ts';
 import { service } from '../../../../support/builders.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../../support/node.ts';
 import { AT_ONCE_MS, until } from '../../../../support/until.ts';

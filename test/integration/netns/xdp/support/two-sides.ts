@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two nodes that both have an agent with XDP, and a machine outside that is a client of both.
-import { type Endpoint, nodeManifest } from '../../../../../src/lab/manifests.ts';
-import { type Client, startClient } from '../../../../../src/lab/traffic.ts';
+import { type Endpoint, nodeManifest } from '../../../../../tools/lab/manifests.ts';
+import { type Client, startClient } from '../../../../../tools/lab/traffic.ts';
 import { service } from '../../../../support/builders.ts';
 import { startNodes, type TestNode } from '../../../../support/node.ts';
 import { until } from '../../../../support/until.ts';

@@ -1,0 +1,9 @@
+#!/usr/bin/env node
+// SPDX-License-Identifier: Apache-2.0
+// What shows and measures fairlead on one machine: `npm run demo`, `npm run bench`. Not part of the product.
+import { runProgram } from '../src/cli/program.ts';
+
+await runProgram(process.argv.slice(2), {
+  demo: async () => (await import('./commands/demo.ts')).demoCommand(),
+  bench: async () => (await import('./commands/bench.ts')).benchCommand(),
+});
