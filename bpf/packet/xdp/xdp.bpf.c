@@ -124,12 +124,17 @@ __noinline int fl_first6(struct xdp_md *ctx)
 /* --- both hooks of tc --------------------------------------------------------------------------
  */
 
-/* As egress_of(). */
-static __always_inline int at_egress(struct xdp_md *ctx, struct packet *p, enum family family)
+/*
+ * What egress does with a request that ingress has translated. The record is at hand, which egress
+ * at tc has to look for.
+ */
+static __always_inline int masquerade_request(struct xdp_md *ctx, struct packet *p,
+					      enum family family)
 {
-	int action = egress(ctx, p, family);
-
-	return action == UNDECIDED ? LEAVE : action;
+	if (likely(p->conn.conn.reply_port))
+		return masquerade(ctx, p, family);
+	reverse(&p->wire, &p->back);
+	return begin_snat(ctx, p, family);
 }
 
 static __always_inline bool may_be_reply(const struct packet *p, enum family family)
@@ -159,15 +164,16 @@ static __always_inline int translate(struct xdp_md *ctx, struct packet *p, enum 
 		int found = reply(ctx, family);
 
 		if (found != UNDECIDED)
-			return found == LEAVE ? at_egress(ctx, p, family) : found;
+			return found == LEAVE ? to_client(ctx, p, family) : found;
 	}
 	if (action == UNDECIDED || action == OVER)
 		action = family == FAMILY_IPV4 ? fl_first4(ctx) : fl_first6(ctx);
 	/* Beside fl_first: nested, both would need more stack than there is. */
 	if (action == BEGINS_HERE)
 		action = family == FAMILY_IPV4 ? fl_begin4(ctx) : fl_begin6(ctx);
-	return action == LEAVE && p->conn.conn.life.flags.masquerade ? at_egress(ctx, p, family)
-								     : action;
+	return action == LEAVE && p->conn.conn.life.flags.masquerade
+		       ? masquerade_request(ctx, p, family)
+		       : action;
 }
 
 /* --- the frame ---------------------------------------------------------------------------------
