@@ -3,6 +3,7 @@
 #ifndef FAIRLEAD_STATION_H
 #define FAIRLEAD_STATION_H
 
+#include "packet/xdp/frame.h"
 #include "packet/xdp/known.h"
 #include "packet/xdp/vlan.h"
 
