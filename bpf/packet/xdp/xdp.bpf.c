@@ -102,11 +102,11 @@ static __always_inline int on_first(struct xdp_md *ctx, enum family family)
 	set_client(ctx, p, family);
 	if (select(p, family) != VERDICT_TRANSLATE || p->choice.rule.flags.direct_return)
 		return LEFT;
-	if (is_left(ctx, p, &p->choice.address, p->choice.port, p->now, true, family))
+	if (is_left(ctx, p, &p->choice.address, p->choice.port, false, true, family))
 		return LEFT;
 	family == FAMILY_IPV4 ? fl_note_choice4() : fl_note_choice6();
 	if (p->former_backend)
-		end_conn(family);
+		end_other(family);
 	count_choice(&p->choice);
 	return BEGINS_HERE;
 }
