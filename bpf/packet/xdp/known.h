@@ -13,15 +13,15 @@
 #include "common/count.h"
 #include "packet/headers.h"
 
-#define WAY_BLOCKS 4
+#define WAY_BLOCKS 16
 #define WAY_SETS   512
 #define WAYS	   4
-#define HOPS	   64
+#define HOPS	   256
 #define STATIONS   16
 
 /* The lower bits of a way are a number: of a hop, from 1; or, above all of these, a reason. */
 #define WAY_NUMBER   0xffffULL
-#define LEFT_BECAUSE 0x100
+#define LEFT_BECAUSE 0x8000
 
 /*
  * Of one block of flows. A way is a hash and a number. A new one takes the first place of its set,
@@ -54,7 +54,11 @@ struct known {
 	struct station station[STATIONS];
 };
 
-/* Written and read at XDP, for 8,192 flows in all. Key: a part of the hash. No agent reads it. */
+/*
+ * Written and read at XDP. Key: a part of the hash. No agent reads it. For 32,768 flows in all, 256
+ * KiB: a masqueraded connection has two, and a flow without a place asks the kernel's tables for
+ * each packet.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, WAY_BLOCKS);
@@ -202,7 +206,7 @@ __noinline int fl_know_hop(__u64 way, __u32 is_vlan)
 	hop.is_vlan = is_vlan;
 	__builtin_memcpy(hop.dmac, p->route.dmac, sizeof(hop.dmac));
 	__builtin_memcpy(hop.smac, p->route.smac, sizeof(hop.smac));
-	number = hop.device + hop.dmac[5] + hop.dmac[4];
+	number = hop.device + (hop.dmac[4] << 8 | hop.dmac[5]);
 	for (int i = 0; i < WAYS; i++, number++) {
 		old = hop_of(number);
 		if (old && old->second != p->now)
