@@ -18,6 +18,7 @@
 #define WAYS	   4
 #define HOPS	   256
 #define STATIONS   16
+#define LOCALS	   256
 
 /* The lower bits of a way are a number: of a hop, from 1; or, above all of these, a reason. */
 #define WAY_NUMBER   0xffffULL
@@ -52,6 +53,7 @@ struct station {
 struct known {
 	struct hop hop[HOPS];
 	struct station station[STATIONS];
+	__u64 local[LOCALS]; /* see local.h; as a way that says why its flow is left */
 };
 
 /*
@@ -66,7 +68,8 @@ struct {
 	__type(value, struct ways);
 } fl_xdp_way SEC(".maps");
 
-/* The hops of these ways, and stations. One element. Full: other frames ask each for themselves. */
+/* The hops of these ways, stations, and local frontends. One element. Full: other frames ask each
+ * for themselves. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -92,7 +95,6 @@ static __always_inline void set_frame_hash(struct packet *p, enum family family)
 	const struct address *from = &p->wire.source;
 	__u64 hash;
 
-	set_now(p);
 	hash = mix(hash_of_now(p, family), (__u64)bpf_ntohl(p->traffic_class) << 32 | p->came_by);
 	if (family == FAMILY_IPV6)
 		hash = mix(hash, (__u64)from->word[2] << 32 | from->word[3]);

@@ -11,6 +11,7 @@
 #include "packet/flow/select.h"
 #include "packet/flow/reply.h"
 #include "packet/xdp/frame.h"
+#include "packet/xdp/local.h"
 #include "packet/xdp/station.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -102,8 +103,10 @@ static __always_inline int on_first(struct xdp_md *ctx, enum family family)
 	set_client(ctx, p, family);
 	if (select(p, family) != VERDICT_TRANSLATE || p->choice.rule.flags.direct_return)
 		return LEFT;
-	if (is_left(ctx, p, &p->choice.address, p->choice.port, false, true, family))
+	if (is_left(ctx, p, &p->choice.address, p->choice.port, false, true, family)) {
+		family == FAMILY_IPV4 ? fl_note_local4() : fl_note_local6();
 		return LEFT;
+	}
 	family == FAMILY_IPV4 ? fl_note_choice4() : fl_note_choice6();
 	if (p->former_backend)
 		end_other(family);
@@ -152,6 +155,9 @@ static __always_inline int translate(struct xdp_md *ctx, struct packet *p, enum 
 	int action = UNDECIDED;
 
 	if (!is_request && !is_reply && !may_begin_at_xdp(p, family))
+		return LEFT;
+	set_now(p);
+	if (!is_reply && is_known_local(p, family))
 		return LEFT;
 	set_frame_hash(p, family);
 	if (is_known_left(p) || (family == FAMILY_IPV4 ? !fl_is_ours4(ctx) : !fl_is_ours6(ctx)))
