@@ -77,6 +77,25 @@ struct {
 	__type(value, struct known);
 } fl_xdp_known SEC(".maps");
 
+/* The compiler takes an address for six bytes, which it moves one by one. */
+struct mac {
+	__u32 first;
+	__u16 last;
+};
+
+static __always_inline struct mac read_mac(const __u8 *from)
+{
+	struct mac mac = {.first = *(const __u32 *)from, .last = *(const __u16 *)(from + 4)};
+
+	return mac;
+}
+
+static __always_inline void copy_mac(__u8 *to, const __u8 *from)
+{
+	*(__u32 *)to = *(const __u32 *)from;
+	*(__u16 *)(to + 4) = *(const __u16 *)(from + 4);
+}
+
 static __always_inline struct known *known(void)
 {
 	return bpf_map_lookup_elem(&fl_xdp_known, &runtime_key);
@@ -181,8 +200,8 @@ static __always_inline const struct hop *find_hop(struct packet *p, __u64 way)
 		return NULL;
 	p->device = hop->device;
 	p->route.ifindex = hop->device;
-	__builtin_memcpy(p->route.dmac, hop->dmac, sizeof(hop->dmac));
-	__builtin_memcpy(p->route.smac, hop->smac, sizeof(hop->smac));
+	copy_mac(p->route.dmac, hop->dmac);
+	copy_mac(p->route.smac, hop->smac);
 	return hop;
 }
 
