@@ -28,12 +28,12 @@ static __always_inline __u32 arrival_of(const hook_context *ctx, const struct pa
 
 /*
  * At XDP: the packet is for the programs at tc, as it came. Asked when its connection is known,
- * before anything is changed: where it goes, when the connection was last seen, whether it is new.
+ * before anything is changed: where it goes, by whom it is, whether the connection is new.
  */
 static __always_inline bool is_left(hook_context *ctx, struct packet *p, const struct address *to,
-				    __u16 port, __u32 seen, bool is_new, enum family family)
+				    __u16 port, bool from_backend, bool is_new, enum family family)
 {
-	(void)ctx, (void)p, (void)to, (void)port, (void)seen, (void)is_new, (void)family;
+	(void)ctx, (void)p, (void)to, (void)port, (void)from_backend, (void)is_new, (void)family;
 	return false;
 }
 

@@ -140,6 +140,7 @@ struct packet {
 	__u8 pad2[3];
 	__be32 traffic_class;	    /* IPv4: TOS, IPv6: flow information */
 	__u64 frame_hash;	    /* see xdp/known.h */
+	__u64 service_hash;	    /* see xdp/local.h */
 	struct conn_packet headers; /* see flow/follow.h: the stack is too small */
 	struct bpf_fib_lookup route;
 };

@@ -47,8 +47,7 @@ static __always_inline int on_reply(hook_context *ctx, enum family family)
 	if (!c->life.flags.masquerade)
 		return is_nodes(p) ? leave_to_node(p, family) : UNDECIDED;
 	get_conn_address(&p->conn, CONN_CLIENT, &p->shown, family);
-	if (is_left(ctx, p, &p->shown, c->middle_port, seconds_of(c->seen),
-		    c->life.state == CONN_NEW, family) ||
+	if (is_left(ctx, p, &p->shown, c->middle_port, true, c->life.state == CONN_NEW, family) ||
 	    unlikely(leaves_other_way(p, c->answers_by)))
 		return LEFT;
 	/* The packet is the node's own, by a port that the connection no longer needs. */

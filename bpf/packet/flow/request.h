@@ -29,8 +29,12 @@ static __always_inline int to_backend(hook_context *ctx, struct packet *p, enum 
 static __always_inline int begin_again(struct packet *p, enum family family)
 {
 	note_former(p, family);
-	if (forgets_later())
+	if (forgets_later()) {
+		/* Whoever looks for an answer of the same tuple has p->conn. */
+		p->other = p->conn;
+		p->other_slot = p->slot;
 		return OVER;
+	}
 	end_conn(family);
 	return UNDECIDED;
 }
@@ -44,8 +48,7 @@ static __always_inline int on_request(hook_context *ctx, enum family family)
 		return UNDECIDED;
 	c = &p->conn.conn;
 	if (is_of_tc(c->life.flags) ||
-	    is_left(ctx, p, &p->backend, c->backend_port, seconds_of(c->seen),
-		    c->life.state == CONN_NEW, family))
+	    is_left(ctx, p, &p->backend, c->backend_port, false, c->life.state == CONN_NEW, family))
 		return LEFT;
 	if (unlikely(c->life.flags.direct_return | c->life.flags.ipip))
 		return GOES_DIRECTLY;

@@ -8,6 +8,7 @@
 
 #include "packet/headers.h"
 #include "packet/sum.h"
+#include "packet/xdp/known.h"
 
 union transport {
 	struct udphdr udp;
@@ -205,8 +206,8 @@ static __always_inline bool write_ethernet(struct xdp_md *ctx, const struct pack
 
 	if (ends_before(ctx, eth + 1))
 		return false;
-	__builtin_memcpy(eth->h_dest, p->route.dmac, sizeof(eth->h_dest));
-	__builtin_memcpy(eth->h_source, p->route.smac, sizeof(eth->h_source));
+	copy_mac(eth->h_dest, p->route.dmac);
+	copy_mac(eth->h_source, p->route.smac);
 	return true;
 }
 

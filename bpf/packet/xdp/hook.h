@@ -10,6 +10,7 @@
 #define FAIRLEAD_GENEVE_CLAMP_H
 #define FAIRLEAD_WAY_BACK_H
 
+#include "packet/flow/follow.h"
 #include "packet/xdp/route.h"
 
 typedef struct xdp_md hook_context;
@@ -56,25 +57,42 @@ static __always_inline int set_destination(hook_context *ctx, struct packet *p,
 }
 
 /*
- * One packet of a flow in so many seconds goes through the stack, which asks neighbours whether
- * they are still there when it sends to them, and only then.
+ * One packet of each side in so many seconds goes through the stack, which asks neighbours whether
+ * they are still there when it sends to them, and only then. The clients' ports spread that over
+ * the seconds, and each side has its own. A tick may be of two seconds: its end counts.
  */
 #define RENEWAL_SECONDS 16
 
-static __always_inline bool renews(const struct packet *p, __u32 seen)
+static __always_inline bool renews(const struct packet *p, bool from_backend)
 {
-	return seen != p->now && (p->now ^ p->wire.source_port) % RENEWAL_SECONDS == 0;
+	const struct conn *c = &p->conn.conn;
+	__u32 turn = p->now ^ c->client_port ^ (from_backend ? RENEWAL_SECONDS / 2 : 0);
+
+	return turn % RENEWAL_SECONDS == 0 && seconds_of(c->seen + 1) != p->now;
+}
+
+/*
+ * The next ones of this second are sent. A record that was seen for longer than a second before is
+ * renewed by tc, which finds out whether the connection is over.
+ */
+static __always_inline void note_renewal(const struct packet *p, enum family family)
+{
+	struct conn *record = conn_at(p->slot.index, family);
+
+	if (record && may_be_usual(p))
+		record->seen = p->env.now;
 }
 
 /* As in packet/hook.h. If not, p->route and p->device are its way on. */
 static __always_inline bool is_left(hook_context *ctx, struct packet *p, const struct address *to,
-				    __u16 port, __u32 seen, bool is_new, enum family family)
+				    __u16 port, bool from_backend, bool is_new, enum family family)
 {
 	if (is_new && !comes_by_its_way(ctx, p, family)) {
 		count_reason(REASON_XDP_OTHER_WAY);
 		return true;
 	}
-	if (unlikely(!is_new && renews(p, seen))) {
+	if (unlikely(!is_new && renews(p, from_backend))) {
+		note_renewal(p, family);
 		count_reason(REASON_XDP_RENEWS);
 		return true;
 	}

@@ -13,15 +13,16 @@
 #include "common/count.h"
 #include "packet/headers.h"
 
-#define WAY_BLOCKS 4
+#define WAY_BLOCKS 16
 #define WAY_SETS   512
 #define WAYS	   4
-#define HOPS	   64
+#define HOPS	   256
 #define STATIONS   16
+#define LOCALS	   256
 
 /* The lower bits of a way are a number: of a hop, from 1; or, above all of these, a reason. */
 #define WAY_NUMBER   0xffffULL
-#define LEFT_BECAUSE 0x100
+#define LEFT_BECAUSE 0x8000
 
 /*
  * Of one block of flows. A way is a hash and a number. A new one takes the first place of its set,
@@ -52,9 +53,14 @@ struct station {
 struct known {
 	struct hop hop[HOPS];
 	struct station station[STATIONS];
+	__u64 local[LOCALS]; /* see local.h; as a way that says why its flow is left */
 };
 
-/* Written and read at XDP, for 8,192 flows in all. Key: a part of the hash. No agent reads it. */
+/*
+ * Written and read at XDP. Key: a part of the hash. No agent reads it. For 32,768 flows in all, 256
+ * KiB: a masqueraded connection has two, and a flow without a place asks the kernel's tables for
+ * each packet.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, WAY_BLOCKS);
@@ -62,13 +68,33 @@ struct {
 	__type(value, struct ways);
 } fl_xdp_way SEC(".maps");
 
-/* The hops of these ways, and stations. One element. Full: other frames ask each for themselves. */
+/* The hops of these ways, stations, and local frontends. One element. Full: other frames ask each
+ * for themselves. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct known);
 } fl_xdp_known SEC(".maps");
+
+/* The compiler takes an address for six bytes, which it moves one by one. */
+struct mac {
+	__u32 first;
+	__u16 last;
+};
+
+static __always_inline struct mac read_mac(const __u8 *from)
+{
+	struct mac mac = {.first = *(const __u32 *)from, .last = *(const __u16 *)(from + 4)};
+
+	return mac;
+}
+
+static __always_inline void copy_mac(__u8 *to, const __u8 *from)
+{
+	*(__u32 *)to = *(const __u32 *)from;
+	*(__u16 *)(to + 4) = *(const __u16 *)(from + 4);
+}
 
 static __always_inline struct known *known(void)
 {
@@ -88,7 +114,6 @@ static __always_inline void set_frame_hash(struct packet *p, enum family family)
 	const struct address *from = &p->wire.source;
 	__u64 hash;
 
-	set_now(p);
 	hash = mix(hash_of_now(p, family), (__u64)bpf_ntohl(p->traffic_class) << 32 | p->came_by);
 	if (family == FAMILY_IPV6)
 		hash = mix(hash, (__u64)from->word[2] << 32 | from->word[3]);
@@ -175,8 +200,8 @@ static __always_inline const struct hop *find_hop(struct packet *p, __u64 way)
 		return NULL;
 	p->device = hop->device;
 	p->route.ifindex = hop->device;
-	__builtin_memcpy(p->route.dmac, hop->dmac, sizeof(hop->dmac));
-	__builtin_memcpy(p->route.smac, hop->smac, sizeof(hop->smac));
+	copy_mac(p->route.dmac, hop->dmac);
+	copy_mac(p->route.smac, hop->smac);
 	return hop;
 }
 
@@ -202,7 +227,7 @@ __noinline int fl_know_hop(__u64 way, __u32 is_vlan)
 	hop.is_vlan = is_vlan;
 	__builtin_memcpy(hop.dmac, p->route.dmac, sizeof(hop.dmac));
 	__builtin_memcpy(hop.smac, p->route.smac, sizeof(hop.smac));
-	number = hop.device + hop.dmac[5] + hop.dmac[4];
+	number = hop.device + (hop.dmac[4] << 8 | hop.dmac[5]);
 	for (int i = 0; i < WAYS; i++, number++) {
 		old = hop_of(number);
 		if (old && old->second != p->now)

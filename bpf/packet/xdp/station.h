@@ -3,6 +3,7 @@
 #ifndef FAIRLEAD_STATION_H
 #define FAIRLEAD_STATION_H
 
+#include "packet/xdp/frame.h"
 #include "packet/xdp/known.h"
 #include "packet/xdp/vlan.h"
 
@@ -55,17 +56,14 @@ static __always_inline bool is_for_device(struct xdp_md *ctx, struct packet *p)
 {
 	const struct station *station = station_of(p);
 	const struct ethhdr *eth = (const void *)(long)ctx->data;
-	__u8 difference = 0, known = 0;
+	struct mac to, own;
 
 	if (!station || ends_before(ctx, eth + 1))
 		return false;
 	p->came_by = station->came_by;
-#pragma clang loop unroll(full)
-	for (int i = 0; i < ETH_ALEN; i++) {
-		difference |= eth->h_dest[i] ^ station->mac[i];
-		known |= station->mac[i];
-	}
-	return known && !difference;
+	to = read_mac(eth->h_dest);
+	own = read_mac(station->mac);
+	return (own.first | own.last) && own.first == to.first && own.last == to.last;
 }
 
 #endif

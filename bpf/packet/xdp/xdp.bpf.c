@@ -11,6 +11,7 @@
 #include "packet/flow/select.h"
 #include "packet/flow/reply.h"
 #include "packet/xdp/frame.h"
+#include "packet/xdp/local.h"
 #include "packet/xdp/station.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -64,14 +65,7 @@ static __always_inline bool is_ours(struct xdp_md *ctx, struct packet *p, enum f
 	return false;
 }
 
-/* Global, so that its sums take no stack beside what follows. */
-__noinline int fl_is_ours4(struct xdp_md *ctx)
-{
-	struct packet *p = this_packet();
-
-	return p && is_ours(ctx, p, FAMILY_IPV4);
-}
-
+/* Global, so that its sums take no stack beside what follows. Those of IPv4 take none. */
 __noinline int fl_is_ours6(struct xdp_md *ctx)
 {
 	struct packet *p = this_packet();
@@ -102,11 +96,13 @@ static __always_inline int on_first(struct xdp_md *ctx, enum family family)
 	set_client(ctx, p, family);
 	if (select(p, family) != VERDICT_TRANSLATE || p->choice.rule.flags.direct_return)
 		return LEFT;
-	if (is_left(ctx, p, &p->choice.address, p->choice.port, p->now, true, family))
+	if (is_left(ctx, p, &p->choice.address, p->choice.port, false, true, family)) {
+		family == FAMILY_IPV4 ? fl_note_local4() : fl_note_local6();
 		return LEFT;
+	}
 	family == FAMILY_IPV4 ? fl_note_choice4() : fl_note_choice6();
 	if (p->former_backend)
-		end_conn(family);
+		end_other(family);
 	count_choice(&p->choice);
 	return BEGINS_HERE;
 }
@@ -124,12 +120,17 @@ __noinline int fl_first6(struct xdp_md *ctx)
 /* --- both hooks of tc --------------------------------------------------------------------------
  */
 
-/* As egress_of(). */
-static __always_inline int at_egress(struct xdp_md *ctx, struct packet *p, enum family family)
+/*
+ * What egress does with a request that ingress has translated. The record is at hand, which egress
+ * at tc has to look for.
+ */
+static __always_inline int masquerade_request(struct xdp_md *ctx, struct packet *p,
+					      enum family family)
 {
-	int action = egress(ctx, p, family);
-
-	return action == UNDECIDED ? LEAVE : action;
+	if (likely(p->conn.conn.reply_port))
+		return masquerade(ctx, p, family);
+	reverse(&p->wire, &p->back);
+	return begin_snat(ctx, p, family);
 }
 
 static __always_inline bool may_be_reply(const struct packet *p, enum family family)
@@ -148,8 +149,12 @@ static __always_inline int translate(struct xdp_md *ctx, struct packet *p, enum 
 
 	if (!is_request && !is_reply && !may_begin_at_xdp(p, family))
 		return LEFT;
+	set_now(p);
+	if (!is_reply && is_known_local(p, family))
+		return LEFT;
 	set_frame_hash(p, family);
-	if (is_known_left(p) || (family == FAMILY_IPV4 ? !fl_is_ours4(ctx) : !fl_is_ours6(ctx)))
+	if (is_known_left(p) ||
+	    (family == FAMILY_IPV4 ? !is_ours(ctx, p, family) : !fl_is_ours6(ctx)))
 		return LEFT;
 	if (is_request)
 		action = request(ctx, family);
@@ -159,15 +164,16 @@ static __always_inline int translate(struct xdp_md *ctx, struct packet *p, enum 
 		int found = reply(ctx, family);
 
 		if (found != UNDECIDED)
-			return found == LEAVE ? at_egress(ctx, p, family) : found;
+			return found == LEAVE ? to_client(ctx, p, family) : found;
 	}
 	if (action == UNDECIDED || action == OVER)
 		action = family == FAMILY_IPV4 ? fl_first4(ctx) : fl_first6(ctx);
 	/* Beside fl_first: nested, both would need more stack than there is. */
 	if (action == BEGINS_HERE)
 		action = family == FAMILY_IPV4 ? fl_begin4(ctx) : fl_begin6(ctx);
-	return action == LEAVE && p->conn.conn.life.flags.masquerade ? at_egress(ctx, p, family)
-								     : action;
+	return action == LEAVE && p->conn.conn.life.flags.masquerade
+		       ? masquerade_request(ctx, p, family)
+		       : action;
 }
 
 /* --- the frame ---------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 // The program at XDP alone: what comes in, what is sent and by which device, and what is left as it came, and why.
 
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
+import { TICK_SHIFT } from '../../../../../src/dataplane/bpf/maps/conn-layout.ts';
 import { FAMILIES } from '../../../../../src/model/types.ts';
 import { editConns } from '../../../../support/dataplane/conn-text.ts';
 import { buildFrame } from '../../../../support/packets/build.ts';
@@ -293,6 +294,35 @@ describe.each(FAMILIES)('%s', (family) => {
     expect([drive.confirmed(family), drive.halfOpen(family)]).toMatchObject([[], [{ packets: 1 }]]);
   });
 
+  test('a flow that is over ends, and no other one that an answer of its tuple would be of', () => {
+    serve(5, MASQUERADE);
+    const set = drive.putSet(0, [1]);
+    const other = drive.putSet(1, [2]);
+    drive.putBackend({ id: 2, address: at.client, port: 40_000 });
+    drive.putFrontend({ address: at.node, port: 80, rules: { host: { set, masquerade: true } } });
+    drive.putFrontend({
+      ...{ address: at.vip, port: 81 },
+      rules: { host: { set: other, masquerade: true } },
+    });
+    // Of the node's address and port to the client's, as the network stack sees it.
+    drive.ingress(`${node(80)} > ${at.port(at.vip, 81)} tcp SYN`);
+    for (const line of [
+      `${client()} > ${node(80)} tcp SYN`,
+      `${pod(5)} > ${node(40_000)} tcp SYN ACK`,
+      `${client()} > ${node(80)} tcp ACK`,
+      `${pod(5)} > ${node(40_000)} tcp RST`,
+    ]) {
+      play(line);
+    }
+    expect(drive.conns(family).map(({ frontend }) => frontend.port)).toEqual(
+      expect.arrayContaining([80, 81]),
+    );
+    expect(play(`${client()} > ${node(80)} tcp SYN seq=9`)).toContain(toNeighbour);
+    expect(drive.halfOpen(family).map(({ frontend }) => frontend.port)).toEqual(
+      expect.arrayContaining([80, 81]),
+    );
+  });
+
   test('of established flows that were not seen this second one of 16 is left, so that the kernel asks its neighbours', () => {
     serve(5);
     const flows = 64;
@@ -318,6 +348,41 @@ describe.each(FAMILIES)('%s', (family) => {
     const { XDP_RENEWS: left = 0, XDP_SENT: sent = 0, ...others } = drive.reasons(true);
     const { XDP_RENEWS: leftBefore = 0, XDP_SENT: sentBefore = 0 } = before;
     expect([left - leftBefore, sent - sentBefore, others]).toEqual([4, 60, {}]);
+  });
+
+  test('of a busy flow one packet is left in such a second, and each side has a second of its own', () => {
+    serve(5, MASQUERADE);
+    const seconds = 16;
+    for (const line of ['SYN', 'ACK'])
+      for (let port = 40_000; port < 40_000 + seconds; port += 1) {
+        play(`${client(port)} > ${vip()} tcp ${line}`);
+        if (line === 'SYN') play(`${pod(5)} > ${node(port)} tcp SYN ACK`);
+      }
+    expect(drive.confirmed(family)).toHaveLength(seconds);
+    let left = {};
+    const inOneSecond = (): boolean => {
+      const begun = process.hrtime.bigint();
+      const second = begun / 1_000_000_000n;
+      // In the second before, and less than one ago.
+      const seen = Number((second * 1_000_000_000n) >> TICK_SHIFT) - 1;
+      editConns(drive.object, family, (words) => {
+        words[4] = seen;
+      });
+      const before = drive.reasons(true);
+      for (let round = 0; round < 3; round += 1) {
+        for (let port = 40_000; port < 40_000 + seconds; port += 1) {
+          play(`${client(port)} > ${vip()} tcp ACK`);
+          play(`${pod(5)} > ${node(port)} tcp ACK`);
+        }
+      }
+      const after = drive.reasons(true);
+      left = Object.fromEntries(
+        Object.entries(after).map(([name, count]) => [name, count - (before[name] ?? 0)]),
+      );
+      return BigInt(kernelSeconds()) === second && begun % 1_000_000_000n < 700_000_000n;
+    };
+    expect(Array.from({ length: 200 }).some(inOneSecond)).toBe(true);
+    expect(left).toEqual({ XDP_RENEWS: 2, XDP_SENT: 6 * seconds - 2 });
   });
 });
 

@@ -129,16 +129,19 @@ describe.each(FAMILIES)('%s', (family) => {
 
   test('more flows and next hops than there is room for take each its own way', () => {
     const host = (n: number): string =>
-      family === 'IPv4' ? `192.0.2.${n + 20}` : `2001:db8::${n + 20}`;
-    const station = (n: number): string => `02:00:00:00:77:${n.toString(16).padStart(2, '0')}`;
-    const numbers = Array.from({ length: 200 }, (_, at) => at + 1);
+      family === 'IPv4' ? `192.0.${4 + (n >> 8)}.${n & 255}` : `2001:db8::${n + 20}`;
+    const hex = (byte: number): string => byte.toString(16).padStart(2, '0');
+    const station = (n: number): string => `02:00:00:77:${hex(n >> 8)}:${hex(n & 255)}`;
+    if (family === 'IPv4')
+      change(`route add 192.0.4.0/22 dev ${UPLINK.name}`, 'route del 192.0.4.0/22');
+    const numbers = Array.from({ length: 400 }, (_, at) => at + 1);
     for (const n of numbers) {
       ip(`neigh replace ${host(n)} lladdr ${station(n)} dev ${UPLINK.name} nud permanent`);
       drive.putBackend({ id: n, address: host(n), port: 8080 });
       const rules = { host: { set: drive.putSet(n, [n]) } };
       drive.putFrontend({ address: at.vip, port: n, protocol: 'UDP', rules });
     }
-    const flows = Array.from({ length: 4_000 }, (_, at) => at);
+    const flows = Array.from({ length: 6_000 }, (_, at) => at);
     for (const flow of [...flows, ...flows]) {
       const n = 1 + (flow % numbers.length);
       const sent = way(`${client(1024 + flow)} > ${vip(n)} udp payload=5`);
