@@ -127,7 +127,7 @@ __noinline int fl_first6(struct xdp_md *ctx)
 /* As egress_of(). */
 static __always_inline int at_egress(struct xdp_md *ctx, struct packet *p, enum family family)
 {
-	int action = egress(ctx, p, family);
+	int action = egress(ctx, p, ANY_ROLE, family);
 
 	return action == UNDECIDED ? LEAVE : action;
 }
