@@ -11,6 +11,7 @@
 #include "packet/answer/ping.h"
 #include "packet/flow/egress.h"
 #include "packet/flow/first.h"
+#include "packet/flow/here.h"
 #include "packet/flow/reply.h"
 #include "packet/flow/fragment.h"
 #include "packet/icmp/errors.h"
@@ -30,19 +31,35 @@ static __always_inline bool is_martian(const struct packet *p, enum family famil
 	return is_loopback(&p->wire.destination, family);
 }
 
+static __always_inline bool may_be_request(const struct packet *p, enum family family)
+{
+	return is_marked(p, MARKS_INGRESS, &p->wire.destination,
+			 port_mark(p, p->wire.destination_port), family);
+}
+
+static __always_inline bool may_be_reply(const struct packet *p, enum family family)
+{
+	return is_marked(p, MARKS_INGRESS, &p->wire.destination, SNAT_PORTS, family);
+}
+
+static __always_inline int request_in(struct __sk_buff *skb, bool is_found, enum family family)
+{
+	int action = family == FAMILY_IPV4 ? fl_request4(skb, is_found) : fl_request6(skb);
+
+	if (with_direct_return && unlikely(action == GOES_DIRECTLY))
+		return go_on_directly(skb, family);
+	return action;
+}
+
 static __always_inline int ingress_of(struct __sk_buff *skb, struct packet *p, enum family family)
 {
 	int action = UNDECIDED;
 
-	if (is_marked(p, MARKS_INGRESS, &p->wire.destination,
-		      port_mark(p, p->wire.destination_port), family)) {
+	if (may_be_request(p, family)) {
 		set_now(p);
-		action = request(skb, family);
-		if (with_direct_return && unlikely(action == GOES_DIRECTLY))
-			action = go_on_directly(skb, family);
+		action = request_in(skb, false, family);
 	}
-	if (action == UNDECIDED &&
-	    is_marked(p, MARKS_INGRESS, &p->wire.destination, SNAT_PORTS, family)) {
+	if (action == UNDECIDED && may_be_reply(p, family)) {
 		set_now(p);
 		action = reply(skb, family);
 	}
@@ -85,11 +102,30 @@ __noinline int fl_other_in(struct __sk_buff *skb)
 	return other_ingress(skb, LINK_ETHERNET);
 }
 
+/* As ingress_of(), with a look-up of its own for the most usual packets. */
 static __always_inline int plain_ingress(struct __sk_buff *skb, struct packet *p)
 {
+	bool is_request, is_reply, is_found = false;
+	int action = UNDECIDED;
+
 	if (is_martian(p, FAMILY_IPV4))
 		return unanswered(REASON_DROPPED_MARTIAN);
-	return ingress_of(skb, p, FAMILY_IPV4);
+	is_request = may_be_request(p, FAMILY_IPV4);
+	is_reply = !is_request && may_be_reply(p, FAMILY_IPV4);
+	if (is_request || is_reply) {
+		set_now(p);
+		is_found = may_be_here(p) && find_in(p, is_request);
+		if (is_found)
+			action = ingress_here(skb, p, is_request);
+	}
+	if (unlikely(action == UNDECIDED && is_request)) {
+		action = request_in(skb, is_found, FAMILY_IPV4);
+		is_found = false;
+		is_reply = may_be_reply(p, FAMILY_IPV4);
+	}
+	if (unlikely(action == UNDECIDED && is_reply))
+		action = fl_reply_in4(skb, is_found);
+	return action == UNDECIDED ? on_no_conn(skb, p, FAMILY_IPV4) : action;
 }
 
 /* --- egress ------------------------------------------------------------------------------------
@@ -107,28 +143,41 @@ static __always_inline int egress_of_node(struct __sk_buff *skb, struct packet *
 	return action == BEGINS_HERE ? go_on_own(skb, p, family) : action;
 }
 
-static __always_inline int egress_of(struct __sk_buff *skb, struct packet *p, enum family family)
+/* What need not be of TCP. UNDECIDED: its connection is to be looked for. */
+static __always_inline int datagram_out(struct __sk_buff *skb, struct packet *p, enum family family)
 {
-	int action;
-
-	if (p->wire.protocol != PROTOCOL_TCP) {
-		set_now(p);
-		if (is_left_at_egress(p, family))
-			return LEAVE;
-		if (may_be_node_port(p->wire.source_port))
-			note_own_datagram(family);
-		if (unlikely(may_insist(skb, p, family))) {
-			action = family == FAMILY_IPV4 ? fl_send_on4(skb) : fl_send_on6(skb);
-			if (action != UNDECIDED)
-				return action;
-		}
-	}
-	if (!may_have_conn(p, family))
+	set_now(p);
+	if (is_left_at_egress(p, family))
 		return LEAVE;
-	action = egress(skb, p, family);
+	if (may_be_node_port(p->wire.source_port))
+		note_own_datagram(family);
+	if (unlikely(may_insist(skb, p, family)))
+		return family == FAMILY_IPV4 ? fl_send_on4(skb) : fl_send_on6(skb);
+	return UNDECIDED;
+}
+
+/* In one of these roles, of which there is at least one. */
+static __always_inline int egress_as(struct __sk_buff *skb, struct packet *p, __u32 roles,
+				     enum family family)
+{
+	int action = egress(skb, p, roles, family);
+
 	if (action == UNDECIDED && unlikely(is_from_node(p, family)))
 		action = egress_of_node(skb, p, family);
 	return action == UNDECIDED ? LEAVE : action;
+}
+
+static __always_inline int egress_of(struct __sk_buff *skb, struct packet *p, enum family family)
+{
+	int action = UNDECIDED;
+	__u32 roles;
+
+	if (p->wire.protocol != PROTOCOL_TCP)
+		action = datagram_out(skb, p, family);
+	if (action != UNDECIDED)
+		return action;
+	roles = roles_of(p, family);
+	return roles ? egress_as(skb, p, roles, family) : LEAVE;
 }
 
 static __always_inline int icmp_egress(struct __sk_buff *skb, __u8 family)
@@ -159,6 +208,29 @@ static __always_inline int other_egress(struct __sk_buff *skb, enum link link)
 __noinline int fl_other_out(struct __sk_buff *skb)
 {
 	return other_egress(skb, LINK_ETHERNET);
+}
+
+/* As egress_of(), with a look-up of its own for the most usual packets. */
+static __always_inline int plain_egress(struct __sk_buff *skb, struct packet *p)
+{
+	int action = UNDECIDED;
+	__u32 roles;
+
+	if (p->wire.protocol != PROTOCOL_TCP)
+		action = datagram_out(skb, p, FAMILY_IPV4);
+	if (action != UNDECIDED)
+		return action;
+	roles = roles_of(p, FAMILY_IPV4);
+	if (!roles)
+		return LEAVE;
+	set_now(p);
+	if (may_be_here(p))
+		roles = find_out(p, roles);
+	if (roles & IS_FOUND)
+		action = egress_here(skb, p, roles & IS_ANSWER);
+	else if (!roles && !is_from_node(p, FAMILY_IPV4))
+		return LEAVE;
+	return unlikely(action == UNDECIDED) ? egress_as(skb, p, roles, FAMILY_IPV4) : action;
 }
 
 /* --- programs ----------------------------------------------------------------------------------
@@ -224,7 +296,7 @@ SEC("tc") int fl_egress(struct __sk_buff *skb)
 
 	if (!p)
 		return LEAVE;
-	return parse_plain4(skb, p, ETH_HLEN) ? egress_of(skb, p, FAMILY_IPV4) : fl_other_out(skb);
+	return parse_plain4(skb, p, ETH_HLEN) ? plain_egress(skb, p) : fl_other_out(skb);
 }
 
 /* For devices without Ethernet headers: tun, ipip, WireGuard, PPP. */

@@ -78,6 +78,15 @@ struct vlan_tag {
 	__be16 tag;
 };
 
+/*
+ * Of a plain packet, from the checksum of the IP header to that of the transport header, and so
+ * aligned that addresses are words. See plain/head.h.
+ */
+union head4 {
+	__u16 half[16];
+	__u32 word[8];
+};
+
 struct packet {
 	struct tuple wire; /* the packet as it stands now */
 	__u16 port;	   /* as `address` */
@@ -109,6 +118,7 @@ struct packet {
 	struct conn_slot slot;	/* of that; the word only of one that a client's tuple has led to */
 	struct address backend; /* of p->conn */
 	struct address shown;	/* what a side of the packet becomes */
+	union head4 head;	/* the stack is too small */
 	/* What all packets use ends here; what some use follows. */
 	struct tuple back;   /* what the other side sends, or what a connection may be known by */
 	struct tuple quoted; /* by an ICMP error */

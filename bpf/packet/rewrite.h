@@ -133,7 +133,7 @@ static __always_inline int rewrite(struct __sk_buff *skb, struct packet *p, enum
 	int error = 0;
 
 	if (family == FAMILY_IPV4 && p->is_plain && p->has_checksum) {
-		error = ip_summed_at ? rewrite_head4(skb, p, side)
+		error = ip_summed_at ? rewrite_head4(skb, p, side, p->address.word[3], p->port)
 				     : rewrite_plain4(skb, p, side, address->word[3], *port);
 		*address = p->address;
 		*port = p->port;

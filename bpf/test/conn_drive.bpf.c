@@ -7,7 +7,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "packet/conn/client/begin.h"
-#include "packet/conn/find.h"
+#include "packet/conn/here.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -19,7 +19,7 @@ struct operation {
 	__u32 what;
 	__u32 outcome;
 	struct conn_slot slot;
-	__u32 half;
+	__u32 half; /* of a look-up: what here.h says */
 	union conn_record record;
 };
 
@@ -27,11 +27,13 @@ struct operation {
 
 static __always_inline __u32 find(struct operation *o, enum family family)
 {
+	o->half = client_here(&o->tuple, o->env.secret, family);
 	return find_client(&o->tuple, &o->env, &o->record, &o->slot, family) ? 0 : NOT_FOUND;
 }
 
 static __always_inline __u32 reply_of(struct operation *o, enum family family)
 {
+	o->half = reply_here(&o->tuple, o->env.secret, family);
 	return find_reply(&o->tuple, &o->env, &o->record, &o->slot.index, family) ? 0 : NOT_FOUND;
 }
 

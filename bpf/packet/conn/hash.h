@@ -19,6 +19,14 @@ static __always_inline __u32 bucket_of(__u64 hash, __u32 buckets)
 	return (__u64)(__u32)hash * buckets >> 32;
 }
 
+/* Of the hash of a tuple; never 0. */
+static __always_inline __u32 tag_of(__u64 hash)
+{
+	__u32 tag = hash >> 32 & CONN_TAG;
+
+	return tag + 1 - is_set(tag);
+}
+
 /* The bucket after it: `second`, unless that is the same one. */
 static __always_inline __u32 other_bucket(__u32 first, __u32 second, __u32 buckets)
 {
@@ -31,11 +39,11 @@ static __always_inline struct conn_key key_of(const struct tuple *t, __u64 secre
 					      enum family family)
 {
 	__u64 hash = hash_tuple(secret, t, family);
-	__u32 first = bucket_of(hash, buckets), tag = hash >> 32 & CONN_TAG;
+	__u32 first = bucket_of(hash, buckets);
 	struct conn_key key = {
 		.first = first,
 		.second = other_bucket(first, bucket_of(mix(hash, secret), buckets), buckets),
-		.tag = tag + 1 - is_set(tag),
+		.tag = tag_of(hash),
 	};
 
 	return key;

@@ -90,43 +90,64 @@ static __always_inline int on_request_out(hook_context *ctx, struct packet *p, e
 /* --- both --------------------------------------------------------------------------------------
  */
 
+/* What a packet at egress may be; each takes a look-up. */
+enum roles {
+	IS_ANSWER = 1,	/* of a backend */
+	IS_REQUEST = 2, /* one that on_request_out() does not just leave */
+	IS_FOUND = 4,	/* p->conn is its connection, see here.h: it has one role */
+	ANY_ROLE = IS_ANSWER | IS_REQUEST,
+};
+
+/* By the marks. */
+static __always_inline __u32 roles_of(const struct packet *p, enum family family)
+{
+	__u32 roles = 0;
+
+	if (is_marked(p, MARKS_EGRESS, &p->wire.source, port_mark(p, p->wire.source_port), family))
+		roles |= IS_ANSWER;
+	if (is_marked(p, MARKS_EGRESS, &p->wire.destination,
+		      port_mark(p, p->wire.destination_port) | REQUESTS_TO, family))
+		roles |= IS_REQUEST;
+	return roles;
+}
+
+static __always_inline bool is_of_conn(struct packet *p, const struct tuple *answer, bool is_found,
+				       enum family family)
+{
+	if (!is_found)
+		return find_answered(p, answer, family) && is_middle(&p->conn, answer, family);
+	take_found(p, family);
+	return true;
+}
+
 /*
  * UNDECIDED: the packet is of no connection, or one that has its SNAT address by now. Its reverse
  * is then p->back.
  */
-static __always_inline int on_egress(hook_context *ctx, enum family family)
+static __always_inline int on_egress(hook_context *ctx, __u32 roles, enum family family)
 {
 	struct packet *p = this_packet();
+	bool is_found = family == FAMILY_IPV4 && roles & IS_FOUND;
 
 	if (!p)
 		return LEAVE;
 	set_now(p);
-	if (find_answered(p, &p->wire, family) && is_middle(&p->conn, &p->wire, family))
+	if (roles & IS_ANSWER && is_of_conn(p, &p->wire, is_found, family))
 		return on_answer(ctx, p, family);
 	reverse(&p->wire, &p->back);
-	if (find_answered(p, &p->back, family) && is_middle(&p->conn, &p->back, family))
+	if (roles & IS_REQUEST && is_of_conn(p, &p->back, is_found, family))
 		return on_request_out(ctx, p, family);
 	return UNDECIDED;
 }
 
-/* Whether it may be a reply of a backend, or a request that on_request_out() does not just leave.
- */
-static __always_inline bool may_have_conn(const struct packet *p, enum family family)
+__noinline int fl_egress4(hook_context *ctx, __u32 roles)
 {
-	return is_marked(p, MARKS_EGRESS, &p->wire.source, port_mark(p, p->wire.source_port),
-			 family) ||
-	       is_marked(p, MARKS_EGRESS, &p->wire.destination,
-			 port_mark(p, p->wire.destination_port) | REQUESTS_TO, family);
+	return on_egress(ctx, roles, FAMILY_IPV4);
 }
 
-__noinline int fl_egress4(hook_context *ctx)
+__noinline int fl_egress6(hook_context *ctx, __u32 roles)
 {
-	return on_egress(ctx, FAMILY_IPV4);
-}
-
-__noinline int fl_egress6(hook_context *ctx)
-{
-	return on_egress(ctx, FAMILY_IPV6);
+	return on_egress(ctx, roles, FAMILY_IPV6);
 }
 
 /* Beside what finds that it is to be done: nested, both would need more stack than there is. */
@@ -137,9 +158,11 @@ static __always_inline int begin_snat(hook_context *ctx, struct packet *p, enum 
 	return masquerade(ctx, p, family);
 }
 
-static __always_inline int egress(hook_context *ctx, struct packet *p, enum family family)
+/* `roles`: enum roles. */
+static __always_inline int egress(hook_context *ctx, struct packet *p, __u32 roles,
+				  enum family family)
 {
-	int action = family == FAMILY_IPV4 ? fl_egress4(ctx) : fl_egress6(ctx);
+	int action = family == FAMILY_IPV4 ? fl_egress4(ctx, roles) : fl_egress6(ctx, roles);
 
 	return unlikely(action == NEEDS_SNAT) ? begin_snat(ctx, p, family) : action;
 }

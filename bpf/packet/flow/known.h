@@ -30,6 +30,12 @@ static __always_inline bool find_answered(struct packet *p, const struct tuple *
 	return true;
 }
 
+/* p->conn has been copied already, see here.h. */
+static __always_inline void take_found(struct packet *p, enum family family)
+{
+	get_conn_address(&p->conn, CONN_BACKEND, &p->backend, family);
+}
+
 /* The connection that a backend would answer by p->back becomes p->other. */
 static __always_inline bool find_other(struct packet *p, enum family family)
 {

@@ -33,17 +33,13 @@ static __always_inline int leave_to_node(struct packet *p, enum family family)
 	return forgets_later() ? LEFT : LEAVE;
 }
 
-static __always_inline int on_reply(hook_context *ctx, enum family family)
+/* Of p->conn. */
+static __always_inline int on_reply(hook_context *ctx, struct packet *p, enum family family)
 {
-	struct packet *p = this_packet();
-	const struct conn *c;
+	const struct conn *c = &p->conn.conn;
 	bool is_told;
 	int action;
 
-	if (!p || !find_answered(p, &p->wire, family) ||
-	    !has_tuple(&p->conn, OF_REPLY, &p->wire, family))
-		return UNDECIDED;
-	c = &p->conn.conn;
 	if (!c->life.flags.masquerade)
 		return is_nodes(p) ? leave_to_node(p, family) : UNDECIDED;
 	get_conn_address(&p->conn, CONN_CLIENT, &p->shown, family);
@@ -63,19 +59,34 @@ static __always_inline int on_reply(hook_context *ctx, enum family family)
 	return action;
 }
 
-__noinline int fl_reply_in4(hook_context *ctx)
+static __always_inline int find_and_reply(hook_context *ctx, bool is_found, enum family family)
 {
-	return on_reply(ctx, FAMILY_IPV4);
+	struct packet *p = this_packet();
+
+	if (!p)
+		return UNDECIDED;
+	if (is_found)
+		take_found(p, family);
+	else if (!find_answered(p, &p->wire, family) ||
+		 !has_tuple(&p->conn, OF_REPLY, &p->wire, family))
+		return UNDECIDED;
+	return on_reply(ctx, p, family);
+}
+
+/* `is_found`: p->conn is its connection, see here.h. */
+__noinline int fl_reply_in4(hook_context *ctx, bool is_found)
+{
+	return find_and_reply(ctx, is_found, FAMILY_IPV4);
 }
 
 __noinline int fl_reply_in6(hook_context *ctx)
 {
-	return on_reply(ctx, FAMILY_IPV6);
+	return find_and_reply(ctx, false, FAMILY_IPV6);
 }
 
 static __always_inline int reply(hook_context *ctx, enum family family)
 {
-	return family == FAMILY_IPV4 ? fl_reply_in4(ctx) : fl_reply_in6(ctx);
+	return family == FAMILY_IPV4 ? fl_reply_in4(ctx, false) : fl_reply_in6(ctx);
 }
 
 #endif

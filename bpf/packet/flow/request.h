@@ -39,14 +39,11 @@ static __always_inline int begin_again(struct packet *p, enum family family)
 	return UNDECIDED;
 }
 
-static __always_inline int on_request(hook_context *ctx, enum family family)
+/* Of p->conn. */
+static __always_inline int on_request(hook_context *ctx, struct packet *p, enum family family)
 {
-	struct packet *p = this_packet();
-	const struct conn *c;
+	const struct conn *c = &p->conn.conn;
 
-	if (!p || !find_request(p, family))
-		return UNDECIDED;
-	c = &p->conn.conn;
 	if (is_of_tc(c->life.flags) ||
 	    is_left(ctx, p, &p->backend, c->backend_port, false, c->life.state == CONN_NEW, family))
 		return LEFT;
@@ -61,19 +58,33 @@ static __always_inline int on_request(hook_context *ctx, enum family family)
 	return to_backend(ctx, p, family);
 }
 
-__noinline int fl_request4(hook_context *ctx)
+static __always_inline int find_and_follow(hook_context *ctx, bool is_found, enum family family)
 {
-	return on_request(ctx, FAMILY_IPV4);
+	struct packet *p = this_packet();
+
+	if (!p)
+		return UNDECIDED;
+	if (is_found)
+		take_found(p, family);
+	else if (!find_request(p, family))
+		return UNDECIDED;
+	return on_request(ctx, p, family);
+}
+
+/* `is_found`: p->conn is its connection, see here.h. */
+__noinline int fl_request4(hook_context *ctx, bool is_found)
+{
+	return find_and_follow(ctx, is_found, FAMILY_IPV4);
 }
 
 __noinline int fl_request6(hook_context *ctx)
 {
-	return on_request(ctx, FAMILY_IPV6);
+	return find_and_follow(ctx, false, FAMILY_IPV6);
 }
 
 static __always_inline int request(hook_context *ctx, enum family family)
 {
-	return family == FAMILY_IPV4 ? fl_request4(ctx) : fl_request6(ctx);
+	return family == FAMILY_IPV4 ? fl_request4(ctx, false) : fl_request6(ctx);
 }
 
 #endif

@@ -13,15 +13,6 @@
 
 enum side { SIDE_SOURCE, SIDE_DESTINATION } PACKED_ENUM;
 
-/*
- * Of a plain packet, from the checksum of the IP header to that of the transport header, and so
- * aligned that addresses are words.
- */
-union head4 {
-	__u16 half[16];
-	__u32 word[8];
-};
-
 enum head4_half {
 	HEAD4_IP_CHECKSUM = 1,
 	HEAD4_SOURCE_PORT = 6,
@@ -51,13 +42,13 @@ static __always_inline bool load_head4(struct __sk_buff *skb, union head4 *head,
 }
 
 /* What a bpf_*_csum_replace() for each change does, in arithmetic of the program. */
-static __always_inline int store_head4(struct __sk_buff *skb, struct packet *p, union head4 *head,
-				       enum side side, enum head4_half last)
+static __always_inline int store_head4(struct __sk_buff *skb, union head4 *head, enum side side,
+				       __be32 to, __u16 to_port, enum head4_half last)
 {
 	__u32 *address = &head->word[side == SIDE_SOURCE ? HEAD4_SOURCE : HEAD4_DESTINATION];
 	__u16 *port = &head->half[side == SIDE_SOURCE ? HEAD4_SOURCE_PORT : HEAD4_DESTINATION_PORT];
 	__u16 *ip = &head->half[HEAD4_IP_CHECKSUM], *sum = &head->half[last];
-	__u32 from = *address, to = p->address.word[3];
+	__u32 from = *address;
 	__u64 change = (__u64)(__u32)~from + to;
 	enum summed summed = summed_of(skb);
 
@@ -65,26 +56,25 @@ static __always_inline int store_head4(struct __sk_buff *skb, struct packet *p, 
 	if (summed == SUMMED_PARTIAL)
 		*sum = fold(*sum + change);
 	else
-		*sum = ~fold((__u16) ~*sum + change + (__u16) ~*port + bpf_htons(p->port));
+		*sum = ~fold((__u16) ~*sum + change + (__u16) ~*port + bpf_htons(to_port));
 	if (last == HEAD4_UDP_CHECKSUM && !*sum)
 		*sum = 0xffff;
 	if (summed == SUMMED_COMPLETE)
 		bpf_csum_update(skb, fold((__u64)from + (__u32)~to));
 	*address = to;
-	*port = bpf_htons(p->port);
+	*port = bpf_htons(to_port);
 	return bpf_skb_store_bytes(skb, HEAD4_OFFSET, ip, HEAD4_SIZE(last), 0);
 }
 
-static __always_inline int rewrite_head4(struct __sk_buff *skb, struct packet *p, enum side side)
+static __always_inline int rewrite_head4(struct __sk_buff *skb, struct packet *p, enum side side,
+					 __be32 to, __u16 to_port)
 {
-	union head4 head;
-
 	if (p->wire.protocol == PROTOCOL_TCP)
-		return load_head4(skb, &head, HEAD4_TCP_CHECKSUM)
-			       ? store_head4(skb, p, &head, side, HEAD4_TCP_CHECKSUM)
+		return load_head4(skb, &p->head, HEAD4_TCP_CHECKSUM)
+			       ? store_head4(skb, &p->head, side, to, to_port, HEAD4_TCP_CHECKSUM)
 			       : -1;
-	return load_head4(skb, &head, HEAD4_UDP_CHECKSUM)
-		       ? store_head4(skb, p, &head, side, HEAD4_UDP_CHECKSUM)
+	return load_head4(skb, &p->head, HEAD4_UDP_CHECKSUM)
+		       ? store_head4(skb, &p->head, side, to, to_port, HEAD4_UDP_CHECKSUM)
 		       : -1;
 }
 

@@ -3,6 +3,7 @@
 #ifndef FAIRLEAD_CONN_FOLLOW_H
 #define FAIRLEAD_CONN_FOLLOW_H
 
+#include "common/address.h"
 #include "packet/conn/life/events.h"
 
 /* What an event makes of `life`, and what else it has for effects. */
@@ -111,12 +112,14 @@ static __always_inline __u32 follow(struct conn *c, struct conn_life life,
 	enum conn_event event;
 
 	for (int i = 0; i < CONN_ATTEMPTS; i++) {
+		HIDE(old.word); /* as one word: its parts would take much of the stack */
 		event = event_of(c, old.life, p, v);
 		change.word = fl_conn_step(old.word, event, p->syn);
 		next = old;
 		next.life.state = change.next.state;
 		next.life.flags.before = change.next.before;
 		next.life.syn = change.next.syn;
+		HIDE(next.word);
 		found = old;
 		if (next.word != old.word)
 			found.word =

@@ -99,6 +99,29 @@ describe.each(FAMILIES)('%s', (family) => {
     expect(found()).toEqual(pair.map(({ id }) => [id, id]));
   });
 
+  test.each([
+    ['client', 4],
+    ['reply', 8],
+  ] as const)('without calls, by its %s: by the only word with the tag', (side, width) => {
+    open(2);
+    const here = () => table.here({ id: 7 }, side);
+    expect(here()).toBe('nowhere');
+    table.begin({ id: 7 });
+    expect(here()).toBe(table.find({ id: 7 })?.index);
+    const words = new Uint8Array(table.index(side));
+    const byte = words.findIndex((value) => value !== 0);
+    const at = byte - (byte % width);
+    const bucket = at - (at % (8 * width));
+    const other = at === bucket ? at + width : bucket;
+    words.copyWithin(other, at, at + width);
+    expect(here()).toBe('unsure');
+    words.fill(0, bucket, bucket + SLOTS * width);
+    expect(here()).toBe('nowhere');
+    words[bucket + SLOTS * width] = 1; // keys that are in their second bucket
+    expect(here()).toBe('unsure');
+    words.fill(0);
+  });
+
   test('of two connections with one reply tuple the second gets none', () => {
     open(100);
     expect(table.begin({ id: 1, replyPort: 5_000 })).toBe('made');

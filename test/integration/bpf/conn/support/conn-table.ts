@@ -23,6 +23,13 @@ export const BUSY = 0x80000000;
 const BEGUN = ['made', 'doubled', 'no room'] as const;
 const CLAIMED = ['made', 'taken', 'no reply'] as const;
 const NOT_FOUND = 99;
+/** Of conn/here.h. */
+const HERE: Readonly<Record<number, 'nowhere' | 'unsure'>> = {
+  4294967294: 'nowhere',
+  4294967295: 'unsure',
+};
+/** Of no record. */
+const UNTOUCHED = 0x7777;
 
 export interface Found {
   readonly index: number;
@@ -117,15 +124,33 @@ export class ConnTable {
 
   /** By a tuple of any record. */
   findRecord(record: Uint8Array, side: Side): Found | undefined {
-    const operation = operationOn(record, side, this.family, this.now);
-    const outcome = this.#run(operation, side === 'client' ? WHAT.find : WHAT.findReply);
-    if (outcome === NOT_FOUND) return undefined;
+    const { operation, isFound } = this.#lookUp(record, side);
+    if (!isFound) return undefined;
     return {
       index: operation.getUint32(152, true),
       isHalf: (operation.getUint32(156, true) & HALF) !== 0,
       id: operation.getUint32(RECORD_AT + AT.id, true),
       replyPort: operation.getUint16(RECORD_AT + AT.replyPort, true),
     };
+  }
+
+  /** What a look-up without calls says: the number of a record, which need not have the tuple. */
+  here(connection: Connection, side: Side): number | 'nowhere' | 'unsure' {
+    const record = recordOf(connection, this.family, this.now);
+    const here = this.#lookUp(record, side).operation.getUint32(160, true);
+    return HERE[here] ?? here;
+  }
+
+  /** By the answers of a backend: what is not found leaves the number as it was, or it would be taken for the packet's own. */
+  #lookUp(record: Uint8Array, side: Side) {
+    const operation = operationOn(record, side, this.family, this.now);
+    operation.setUint32(152, UNTOUCHED, true);
+    const outcome = this.#run(operation, side === 'client' ? WHAT.find : WHAT.findReply);
+    const isFound = outcome !== NOT_FOUND;
+    if (side === 'reply' && !isFound && operation.getUint32(152, true) !== UNTOUCHED) {
+      throw new Error('a look-up that finds nothing has changed the number');
+    }
+    return { operation, isFound };
   }
 
   confirm(connection: Connection): boolean {
