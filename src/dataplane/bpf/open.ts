@@ -341,6 +341,7 @@ async function openPackets(
       ...{ network, log, mayHaveRules, features, look, totals },
       beforeLinks: async () => void (await carry.before('flows')),
       beforeLink: () => carry.hold(),
+      afterLinks: () => carry.release(),
     };
     opened = await orWithoutPackets(() => openPacketLayer(devices, parts), { log, isAttached });
     return opened;

@@ -113,6 +113,8 @@ export interface PacketLayerParts {
   readonly beforeLinks?: () => Promise<void>;
   /** Before each link of a device that an earlier agent has attached is replaced. */
   readonly beforeLink?: () => void;
+  /** When all of these have been. */
+  readonly afterLinks?: () => void;
 }
 
 /** A failure must not stop packets from moving: only few answers are late. */
@@ -174,6 +176,7 @@ export async function openPacketLayer(
     const totals = createTotalsReader({ conns, traffic, frontend }, log, { last: parts.totals });
     opened.push(totals);
     const follower = followDevices(settings, loaded, { ...parts, xdp });
+    parts.afterLinks?.();
     opened.push(follower);
     const lack = lackOfHooks(follower.devices());
     if (lack !== undefined) {
