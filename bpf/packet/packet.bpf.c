@@ -41,7 +41,8 @@ static __always_inline int ingress_of(struct __sk_buff *skb, struct packet *p, e
 		if (with_direct_return && unlikely(action == GOES_DIRECTLY))
 			action = go_on_directly(skb, family);
 	}
-	if (action == UNDECIDED &&
+	/* What keeps its backend is a request, and a look-up of answers would overwrite p->conn. */
+	if (action == UNDECIDED && !p->keeps_backend &&
 	    is_marked(p, MARKS_INGRESS, &p->wire.destination, SNAT_PORTS, family)) {
 		set_now(p);
 		action = reply(skb, family);
