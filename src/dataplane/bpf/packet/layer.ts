@@ -104,6 +104,8 @@ export interface PacketLayerParts {
   readonly secretFile: SecretFile | undefined;
   /** The devices of the node; the caller closes it, later than the layer. */
   readonly network: NetworkFollower;
+  /** This process has opened it before, with other programs or maps. */
+  readonly isAgain?: boolean | undefined;
   readonly log: Pick<Logger, 'info' | 'warn'>;
   /** Another proxy may have rules here. */
   readonly mayHaveRules: () => boolean;
@@ -237,14 +239,15 @@ function followDevices(
     log,
     network,
     beforeLink,
+    isAgain,
     xdp,
-  }: Pick<PacketLayerParts, 'bpfRoot' | 'log' | 'network' | 'beforeLink'> & {
+  }: Pick<PacketLayerParts, 'bpfRoot' | 'log' | 'network' | 'beforeLink' | 'isAgain'> & {
     readonly xdp: OpenXdp | undefined;
   },
 ): DeviceFollower {
   const follower = createDeviceFollower({
     xdp,
-    ...{ network, policy, clock: SYSTEM_CLOCK, log },
+    ...{ network, policy, isAgain, clock: SYSTEM_CLOCK, log },
     table: deviceTable(map('fl_device')),
     links: createKernelLinks({
       ...{ programs, load, order, ...(beforeLink && { beforeLink }) },
