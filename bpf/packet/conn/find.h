@@ -52,7 +52,7 @@ static __always_inline __u32 await_record_of(__u32 index, __u32 side, const stru
 
 #pragma clang loop unroll(disable)
 	for (int i = 0; at && i < WAITS; i++) {
-		__u32 word = fl_settle(at);
+		__u32 word = fl_watch_word(at);
 
 		if (!word)
 			return 0;

@@ -34,7 +34,7 @@ static __always_inline int is_of(__u32 index, __u32 word, __u32 mine, const stru
 	struct conn_slot slot = {.index = index, .word = word};
 
 	if (at && index > mine)
-		slot.word = settle(at, FEW_LOOKS);
+		slot.word = watch_word(at, FEW_LOOKS);
 	if ((slot.word ^ word) & CONN_TAG)
 		return false;
 	return slot.word & CONN_BUSY || !swap_word(&slot, slot.word, family) ||

@@ -16,7 +16,7 @@
 #define WAITS 8
 
 /* The word when it is no longer BUSY, or when this CPU has looked for so many times. */
-static __always_inline __u32 settle(const __u32 *at, int looks)
+static __always_inline __u32 watch_word(const __u32 *at, int looks)
 {
 	__u32 word = *(const volatile __u32 *)at;
 
@@ -30,9 +30,9 @@ static __always_inline __u32 settle(const __u32 *at, int looks)
 	return word;
 }
 
-__noinline __u32 fl_settle(const __u32 *at)
+__noinline __u32 fl_watch_word(const __u32 *at)
 {
-	return at ? settle(at, LOOKS) : 0;
+	return at ? watch_word(at, LOOKS) : 0;
 }
 
 #endif
