@@ -87,6 +87,11 @@ enum reason {
 	REASON_SKIPPED_NETNS = 60, /* its network namespace is served as packets */
 	/* Of Geneve at the node of the backend: */
 	REASON_GENEVE_NO_COOKIE = 61, /* no cookie of the cluster: its sender has not the secret */
+	/*
+	 * Of packets: another CPU was at work on its connection for too long, or connections were
+	 * being carried into another table.
+	 */
+	REASON_DROPPED_BUSY = 62,
 };
 
 #endif

@@ -59,7 +59,8 @@ static __always_inline int ingress_of(struct __sk_buff *skb, struct packet *p, e
 		set_now(p);
 		action = request_in(skb, false, family);
 	}
-	if (action == UNDECIDED && may_be_reply(p, family)) {
+	/* What keeps its backend is a request, and a look-up of answers would overwrite p->conn. */
+	if (action == UNDECIDED && !p->keeps_backend && may_be_reply(p, family)) {
 		set_now(p);
 		action = reply(skb, family);
 	}
@@ -121,7 +122,7 @@ static __always_inline int plain_ingress(struct __sk_buff *skb, struct packet *p
 	if (unlikely(action == UNDECIDED && is_request)) {
 		action = request_in(skb, is_found, FAMILY_IPV4);
 		is_found = false;
-		is_reply = may_be_reply(p, FAMILY_IPV4);
+		is_reply = !p->keeps_backend && may_be_reply(p, FAMILY_IPV4);
 	}
 	if (unlikely(action == UNDECIDED && is_reply))
 		action = fl_reply_in4(skb, is_found);

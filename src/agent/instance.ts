@@ -8,7 +8,13 @@ import type { Logger } from '../log.ts';
 import { createListenerPool, type ListenerPool } from '../server/http/listener-pool.ts';
 import type { Servers } from '../server/servers.ts';
 import { packageVersion } from '../sys/package.ts';
-import { type Composed, compose, type InstanceSettings, type SourceProgress } from './compose.ts';
+import {
+  type Composed,
+  compose,
+  type InstanceSettings,
+  type OpenDataplane,
+  type SourceProgress,
+} from './compose.ts';
 import { findRunning, type Running } from './take-over/asking.ts';
 import { difference, factsOf, type InstanceFiles, type Refusal } from './take-over/facts.ts';
 import { createGiving, type Released } from './take-over/giving.ts';
@@ -51,6 +57,8 @@ export async function startInstance(
 /** A successor that was killed may hold its locks for a moment longer than its connection. */
 const RESUME_WITHIN_MS = 10_000;
 const RESUME_AGAIN_MS = 100;
+/** An agent that has handed over while it loads its programs anew lets go of its pins when that is done. */
+const PINS_WITHIN_MS = 60_000;
 const LONG_MS = 2 ** 30;
 /** A stop takes no longer than a second. */
 const ANSWERED_WITHIN_MS = 900;
@@ -71,6 +79,8 @@ class RunningInstance implements Instance {
   #left: Promise<void> = Promise.resolve();
   /** The agent that this one takes over from. */
   #running: Running | undefined;
+  /** What it had. */
+  #hasTaken = false;
   /** The lock on --run-dir, while no admin socket has it: between two agents, or two starts of this one. */
   #lock: number | undefined;
   #fail: (error: unknown) => void = () => undefined;
@@ -127,11 +137,14 @@ class RunningInstance implements Instance {
     const closers: { close(): void }[] = [];
     this.#closers = closers;
     try {
-      this.#composing = compose(this.#settings, {
-        ...{ closers, pool: this.#pool, beforeLocks, log: this.#log },
-        inheritedLock: () => this.#takeLock(),
-        onServing: () => void this.#serve(onServing),
-      });
+      this.#composing = compose(
+        { ...this.#settings, openDataplane: this.#openDataplane },
+        {
+          ...{ closers, pool: this.#pool, beforeLocks, log: this.#log },
+          inheritedLock: () => this.#takeLock(),
+          onServing: () => void this.#serve(onServing),
+        },
+      );
       const composed = await this.#composing;
       this.#composed = composed;
       composed.admin.serveConnections(this.#giving(composed));
@@ -168,9 +181,24 @@ class RunningInstance implements Instance {
     if (released === undefined) return;
     const { lock, listeners } = released;
     this.#lock = lock;
+    this.#hasTaken = true;
     this.#pool.inherit(listeners);
     this.#log.info({ listeners: listeners.length }, 'taking over');
   }
+
+  #openDataplane: OpenDataplane = async (network) => {
+    const deadline = performance.now() + PINS_WITHIN_MS;
+    for (let tries = 0; ; tries += 1) {
+      try {
+        return await this.#settings.openDataplane(network);
+      } catch (error) {
+        const mayWait = this.#hasTaken && !this.#isStopped && performance.now() < deadline;
+        if (!mayWait || !isHeld(error)) throw error;
+        if (tries === 0) this.#log.info('the agent before has not let go of its pins yet, waiting');
+        await delay(RESUME_AGAIN_MS);
+      }
+    }
+  };
 
   #giving(composed: Composed): ReturnType<typeof createGiving> {
     const { bpfRoot, cgroupRoot } = composed.installation;

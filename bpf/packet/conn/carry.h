@@ -76,7 +76,7 @@ static __always_inline bool claim_both(const union conn_record *from, __u32 inde
 	       claim_side(from, index, OF_MIDDLE, env, family) == CLAIM_MADE;
 }
 
-/* No other CPU begins connections here yet, or has begun this one. */
+/* Once the links are replaced, another CPU may begin it here: then that one counts. */
 static __always_inline enum carried carry_new(union conn_record *from, __u32 half,
 					      const struct tuple *t, struct conn_slot *slot,
 					      struct conn_env *env, enum family family)

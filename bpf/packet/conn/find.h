@@ -3,7 +3,7 @@
 #ifndef FAIRLEAD_CONN_FIND_H
 #define FAIRLEAD_CONN_FIND_H
 
-#include "packet/conn/client/slot.h"
+#include "packet/conn/client/wait.h"
 
 /* Copies the record of an index if it is that of the tuple. */
 static __always_inline int read_record_of(__u32 index, __u32 side, const struct tuple *t,
@@ -40,8 +40,53 @@ static __always_inline bool is_record_of(__u32 index, enum conn_side side, const
 				     : fl_read_of6(index, side, t, env, copy);
 }
 
+/*
+ * The same of a record that another CPU is at work on, or was. It may be locked again at once: the
+ * SNAT port is chosen when it has been published. Returns the word of its slot, or 0.
+ */
+static __always_inline __u32 await_record_of(__u32 index, __u32 side, const struct tuple *t,
+					     const struct conn_env *env, union conn_record *copy,
+					     enum family family)
+{
+	const __u32 *at = client_word(index, family);
+
+#pragma clang loop unroll(disable)
+	for (int i = 0; at && i < WAITS; i++) {
+		__u32 word = fl_watch_word(at);
+
+		if (!word)
+			return 0;
+		if (!(word & CONN_BUSY) && is_record_of(index, side, t, env, copy, family))
+			return word;
+	}
+	return 0;
+}
+
+__noinline __u32 fl_await_of4(__u32 index, __u32 side, const struct tuple *t,
+			      const struct conn_env *env, union conn_record *copy)
+{
+	return await_record_of(index, side, t, env, copy, FAMILY_IPV4);
+}
+
+__noinline __u32 fl_await_of6(__u32 index, __u32 side, const struct tuple *t,
+			      const struct conn_env *env, union conn_record *copy)
+{
+	return await_record_of(index, side, t, env, copy, FAMILY_IPV6);
+}
+
+static __always_inline __u32 await_of(__u32 index, __u32 side, const struct tuple *t,
+				      const struct conn_env *env, union conn_record *copy,
+				      enum family family)
+{
+	return family == FAMILY_IPV4 ? fl_await_of4(index, side, t, env, copy)
+				     : fl_await_of6(index, side, t, env, copy);
+}
+
 /* Most look-ups end in the first bucket, by its count of keys that are in the second one. */
 #define FIRST_AND_SECOND 2
+
+/* No record has this index. */
+#define NONE 0xffffffffu
 
 static __always_inline int find_by_client(const struct tuple *t, const struct conn_env *env,
 					  union conn_record *copy, struct conn_slot *slot,
@@ -52,6 +97,7 @@ static __always_inline int find_by_client(const struct tuple *t, const struct co
 	if (!t || !env || !copy || !slot)
 		return false;
 	key = key_of(t, env->secret, conn_buckets(family), family);
+	slot->word = 0; /* in memory: in a register the verifier would follow it */
 #pragma clang loop unroll(disable)
 	for (int n = 0; n < FIRST_AND_SECOND; n++) {
 		__u32 bucket = n ? key.second : key.first;
@@ -61,17 +107,21 @@ static __always_inline int find_by_client(const struct tuple *t, const struct co
 		for (__u32 i = 0; b && i < CONN_SLOTS; i++) {
 			__u32 word = *(const volatile __u32 *)&b->word[i];
 
-			if ((word & ~CONN_HALF) != key.tag)
+			if ((word & CONN_TAG) != key.tag)
 				continue;
 			slot->index = bucket * CONN_SLOTS + i;
 			slot->word = word;
-			if (is_record_of(slot->index, OF_CLIENT, t, env, copy, family))
+			if (!(word & CONN_BUSY) &&
+			    is_record_of(slot->index, OF_CLIENT, t, env, copy, family))
 				return true;
 		}
 		if (!b || !*(const volatile __u32 *)&b->elsewhere)
-			return false;
+			break;
 	}
-	return false;
+	if (!slot->word)
+		return false;
+	slot->word = await_of(slot->index, OF_CLIENT, t, env, copy, family);
+	return slot->word != 0;
 }
 
 __noinline int fl_find_client4(const struct tuple *t, const struct conn_env *env,
@@ -99,6 +149,7 @@ static __always_inline int find_by_reply(const struct tuple *t, const struct con
 					 union conn_record *copy, __u32 *index, enum family family)
 {
 	struct conn_key key;
+	__u32 at = NONE;
 
 	if (!t || !env || !copy || !index)
 		return false;
@@ -111,16 +162,22 @@ static __always_inline int find_by_reply(const struct tuple *t, const struct con
 		for (__u32 i = 0; b && i < CONN_SLOTS; i++) {
 			__u64 word = *(const volatile __u64 *)&b->word[i];
 
-			if (word >> 32 != key.tag ||
-			    !is_record_of(word, OF_REPLY, t, env, copy, family))
+			if (word >> 32 != key.tag)
 				continue;
-			*index = word;
-			return true;
+			at = word;
+			if (is_record_of(at, OF_REPLY, t, env, copy, family)) {
+				*index = at;
+				return true;
+			}
 		}
 		if (!b || !*(const volatile __u64 *)&b->elsewhere)
-			return false;
+			break;
 	}
-	return false;
+	/* One that is not found leaves the index: it would be taken for that of another one. */
+	if (at == NONE || !await_of(at, OF_REPLY, t, env, copy, family))
+		return false;
+	*index = at;
+	return true;
 }
 
 __noinline int fl_find_reply4(const struct tuple *t, const struct conn_env *env,

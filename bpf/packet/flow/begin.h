@@ -311,8 +311,9 @@ __noinline int fl_show_conn6(void)
 
 /*
  * The packet goes to the backend, or is dropped: without a record replies would be wrong. If
- * another CPU has begun the same connection, the packet is one of that, but is dropped if that one
- * is over, or of direct return: to wrap it here, both would need more stack than there is.
+ * another CPU begins the same connection, the packet waits for that, and is one of it. It is
+ * dropped if that takes too long, if that one is over, or of direct return: to wrap it here, both
+ * would need more stack than there is.
  */
 static __always_inline int begin_conn(hook_context *ctx, struct packet *p, enum family family)
 {
@@ -327,7 +328,7 @@ static __always_inline int begin_conn(hook_context *ctx, struct packet *p, enum 
 		int action = request(ctx, family);
 
 		return action < UNDECIDED || action == LEFT ? action
-							    : unanswered(REASON_DROPPED_NO_FLOW);
+							    : unanswered(REASON_DROPPED_BUSY);
 	}
 	if (begun != BEGIN_MADE)
 		return unanswered(REASON_DROPPED_NO_FLOW);

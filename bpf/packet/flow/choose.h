@@ -64,7 +64,7 @@ static __always_inline int choose_backend(struct __sk_buff *skb, struct packet *
 	if (leaves_new())
 		return LEAVE;
 	if (is_held(p))
-		return TC_ACT_SHOT;
+		return unanswered(REASON_DROPPED_BUSY);
 	set_client(skb, p, family);
 	verdict = select(p, family);
 	if (verdict == VERDICT_LEAVE)

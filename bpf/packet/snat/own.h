@@ -155,7 +155,8 @@ static __always_inline int begin_own(struct packet *p, enum family family)
 	p->conn.conn.marks.own = 1;
 	p->conn.conn.middle_port = p->wire.source_port;
 	set_former_port(p, family);
-	if (put_conn(&p->wire, family) != BEGIN_MADE)
+	/* Another CPU may have begun it: then it is found. */
+	if (put_conn(&p->wire, family) == BEGIN_NO_ROOM)
 		return unanswered(REASON_DROPPED_NO_FLOW);
 	return BEGINS_HERE;
 }

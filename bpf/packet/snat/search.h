@@ -259,8 +259,8 @@ static __always_inline bool take_any_port(hook_context *ctx, struct packet *p, e
 	return take_held_port(ctx, p, family);
 }
 
-/* Another CPU has the lock for as long as its search takes. */
-#define LOCK_ATTEMPTS 8
+/* A packet of the connection may change its word each time. */
+#define LOCK_ATTEMPTS 3
 
 /* --- the connection ----------------------------------------------------------------------------
  */
@@ -283,15 +283,52 @@ static __always_inline bool choose_locked(hook_context *ctx, struct packet *p, e
 	return true;
 }
 
+/* Another CPU has had the slot. True: p->conn is its connection still, as that has left it. */
+static __always_inline bool read_again(struct packet *p, enum family family)
+{
+	get_tuple(&p->conn, OF_CLIENT, &p->back, family);
+	return await_of(p->slot.index, OF_CLIENT, &p->back, &p->env, &p->conn, family);
+}
+
+__noinline int fl_read_again4(void)
+{
+	struct packet *p = this_packet();
+
+	return p && read_again(p, FAMILY_IPV4);
+}
+
+__noinline int fl_read_again6(void)
+{
+	struct packet *p = this_packet();
+
+	return p && read_again(p, FAMILY_IPV6);
+}
+
+/* False: another CPU has locked it, or had, and has chosen if p->conn has a port by now. */
+static __always_inline bool lock_to_choose(struct packet *p, enum family family)
+{
+	for (int i = 0; i < LOCK_ATTEMPTS; i++) {
+		if (family == FAMILY_IPV4 ? fl_lock_conn4() : fl_lock_conn6())
+			return true;
+		if (family == FAMILY_IPV4 ? !fl_read_again4() : !fl_read_again6())
+			p->conn.conn.reply_port = 0;
+		else if (!p->conn.conn.reply_port)
+			continue;
+		return false;
+	}
+	return false;
+}
+
 /* True: p->conn has its SNAT address and port, which another CPU may have chosen meanwhile. */
 static __always_inline bool choose_snat(hook_context *ctx, struct packet *p, enum family family)
 {
-	bool is_locked = false, is_chosen;
+	bool is_chosen;
 
-	for (int i = 0; i < LOCK_ATTEMPTS && !is_locked; i++)
-		is_locked = family == FAMILY_IPV4 ? fl_lock_conn4() : fl_lock_conn6();
-	if (!is_locked)
-		return false;
+	if (!lock_to_choose(p, family)) {
+		if (!p->conn.conn.reply_port)
+			count_reason(REASON_DROPPED_BUSY);
+		return p->conn.conn.reply_port;
+	}
 	read_record(p->slot.index, &p->conn, family);
 	is_chosen = p->conn.conn.reply_port || choose_locked(ctx, p, family);
 	seal_record(p->slot.index, &p->conn, &p->env, family);

@@ -141,7 +141,7 @@ export async function openBpfDataplane(
     ]);
     opened.push(attached);
     const { layer: packets, refused } = await openPackets(settings, {
-      ...{ network, log, carry, early, mayHaveRules, features, look, totals },
+      ...{ network, log, carry, early, mayHaveRules, features, look, totals, isAgain: isTried },
       hasDirectReturn: noDirectReturn === undefined,
     });
     if (packets !== undefined) opened.push(packets);
@@ -311,9 +311,11 @@ async function openPackets(
     features,
     look,
     totals,
+    isAgain,
     hasDirectReturn,
   }: Pick<OpenParts, 'network' | 'log' | 'look' | 'totals'> & {
     readonly features: Features;
+    readonly isAgain: boolean;
     readonly mayHaveRules: () => boolean;
     readonly carry: Carry;
     readonly early: EarlyPrograms | undefined;
@@ -338,9 +340,10 @@ async function openPackets(
       sizes: maxEntries(mapSizes),
       timeouts: flowTimeouts(conntrack),
       ...{ bpfRoot, resetsTcp, answersPing, hasDirectReturn, secretFile },
-      ...{ network, log, mayHaveRules, features, look, totals },
+      ...{ network, log, mayHaveRules, features, look, totals, isAgain },
       beforeLinks: async () => void (await carry.before('flows')),
       beforeLink: () => carry.hold(),
+      afterLinks: () => carry.release(),
     };
     opened = await orWithoutPackets(() => openPacketLayer(devices, parts), { log, isAttached });
     return opened;

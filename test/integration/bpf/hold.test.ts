@@ -36,8 +36,11 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     };
     const ack = (n: number): string =>
       drive.ingress(`${client(40_000 + n)} > ${vip()} tcp ACK payload=3`);
+    const counted = (): number => drive.reasons()['DROPPED_BUSY'] ?? 0;
+    const before = counted();
     expect(held(() => syn(2))).toBe('dropped');
     expect(held(() => ack(3))).toBe('dropped');
+    expect(counted() - before).toBe(2);
     isTranslated(held(() => ack(1)));
     holdUntil(0);
     isTranslated(syn(2));

@@ -7,9 +7,13 @@
 #define FAIRLEAD_CONN_BEGIN_H
 
 #include "packet/conn/client/take.h"
+#include "packet/conn/client/wait.h"
 
 /* Other CPUs may be faster, each time. */
 #define ATTEMPTS 3
+
+/* Who gives way does so at once. */
+#define FEW_LOOKS 3
 
 enum conn_begin {
 	BEGIN_MADE,
@@ -19,26 +23,33 @@ enum conn_begin {
 
 /*
  * Whether the word is of the same connection, which another CPU has begun, too. One that changes is
- * taken for it. Swapped for itself, as in meet_word().
+ * taken for it. Swapped for itself, as in meet_word(). Of two that begin it at the same moment, the
+ * one with the later slot gives way at once, and the other one waits for that: so one is left.
  */
-static __always_inline int is_of(__u32 index, __u32 word, const struct tuple *t, enum family family)
+static __always_inline int is_of(__u32 index, __u32 word, __u32 mine, const struct tuple *t,
+				 enum family family)
 {
 	const union conn_record *r = conn_at(index, family);
+	const __u32 *at = client_word(index, family);
 	struct conn_slot slot = {.index = index, .word = word};
 
-	return word & CONN_BUSY || !swap_word(&slot, word, family) ||
+	if (at && index > mine)
+		slot.word = watch_word(at, FEW_LOOKS);
+	if ((slot.word ^ word) & CONN_TAG)
+		return false;
+	return slot.word & CONN_BUSY || !swap_word(&slot, slot.word, family) ||
 	       (r && t && has_tuple(r, OF_CLIENT, t, family));
 }
 
 /* Global: the verifier goes through it once, and not for each slot. */
-__noinline int fl_is_of4(__u32 index, __u32 word, const struct tuple *t)
+__noinline int fl_is_of4(__u32 index, __u32 word, __u32 mine, const struct tuple *t)
 {
-	return is_of(index, word, t, FAMILY_IPV4);
+	return is_of(index, word, mine, t, FAMILY_IPV4);
 }
 
-__noinline int fl_is_of6(__u32 index, __u32 word, const struct tuple *t)
+__noinline int fl_is_of6(__u32 index, __u32 word, __u32 mine, const struct tuple *t)
 {
-	return is_of(index, word, t, FAMILY_IPV6);
+	return is_of(index, word, mine, t, FAMILY_IPV6);
 }
 
 /* Both look after they have put their words, so at least one sees the other's. */
@@ -52,7 +63,8 @@ static __always_inline int is_begun(__u32 bucket, __u32 tag, __u32 mine, const s
 		__u32 word = *(const volatile __u32 *)&b->word[i], index = bucket * CONN_SLOTS + i;
 
 		if ((word & CONN_TAG) == tag && index != mine &&
-		    (family == FAMILY_IPV4 ? fl_is_of4(index, word, t) : fl_is_of6(index, word, t)))
+		    (family == FAMILY_IPV4 ? fl_is_of4(index, word, mine, t)
+					   : fl_is_of6(index, word, mine, t)))
 			return true;
 	}
 	return false;

@@ -31,6 +31,8 @@ export interface FollowerParts {
   /** undefined: it is never used. */
   readonly xdp?: DeviceXdp | undefined;
   readonly clock: Clock;
+  /** This process has said what is attached, and only loads other programs. */
+  readonly isAgain?: boolean | undefined;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
 
@@ -101,7 +103,8 @@ class Follower implements DeviceFollower {
     const adopted = this.#held.size;
     this.#reconcile();
     this.#dropStrayEntries();
-    parts.log.info({ devices: this.#held.size, adopted }, 'devices attached');
+    if (parts.isAgain !== true)
+      parts.log.info({ devices: this.#held.size, adopted }, 'devices attached');
     this.#isStarted = true;
     this.#stopListening = parts.network.listen(() => this.#reconcile());
   }

@@ -65,6 +65,7 @@ export const REASONS = [
   'SENT_ON',
   'SKIPPED_NETNS',
   'GENEVE_NO_COOKIE',
+  'DROPPED_BUSY',
 ] as const;
 
 /** Exact up to 2^53. */

@@ -104,6 +104,8 @@ export interface PacketLayerParts {
   readonly secretFile: SecretFile | undefined;
   /** The devices of the node; the caller closes it, later than the layer. */
   readonly network: NetworkFollower;
+  /** This process has opened it before, with other programs or maps. */
+  readonly isAgain?: boolean | undefined;
   readonly log: Pick<Logger, 'info' | 'warn'>;
   /** Another proxy may have rules here. */
   readonly mayHaveRules: () => boolean;
@@ -113,6 +115,8 @@ export interface PacketLayerParts {
   readonly beforeLinks?: () => Promise<void>;
   /** Before each link of a device that an earlier agent has attached is replaced. */
   readonly beforeLink?: () => void;
+  /** When all of these have been. */
+  readonly afterLinks?: () => void;
 }
 
 /** A failure must not stop packets from moving: only few answers are late. */
@@ -174,6 +178,7 @@ export async function openPacketLayer(
     const totals = createTotalsReader({ conns, traffic, frontend }, log, { last: parts.totals });
     opened.push(totals);
     const follower = followDevices(settings, loaded, { ...parts, xdp });
+    parts.afterLinks?.();
     opened.push(follower);
     const lack = lackOfHooks(follower.devices());
     if (lack !== undefined) {
@@ -235,14 +240,15 @@ function followDevices(
     log,
     network,
     beforeLink,
+    isAgain,
     xdp,
-  }: Pick<PacketLayerParts, 'bpfRoot' | 'log' | 'network' | 'beforeLink'> & {
+  }: Pick<PacketLayerParts, 'bpfRoot' | 'log' | 'network' | 'beforeLink' | 'isAgain'> & {
     readonly xdp: OpenXdp | undefined;
   },
 ): DeviceFollower {
   const follower = createDeviceFollower({
     xdp,
-    ...{ network, policy, clock: SYSTEM_CLOCK, log },
+    ...{ network, policy, isAgain, clock: SYSTEM_CLOCK, log },
     table: deviceTable(map('fl_device')),
     links: createKernelLinks({
       ...{ programs, load, order, ...(beforeLink && { beforeLink }) },

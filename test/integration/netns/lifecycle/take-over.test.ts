@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A successor takes over from an agent that runs: whoever asks its ports, and whoever uses its Services, notices nothing, also if the
 // successor is killed at any point of its start, has maps of another layout, or another engine.
-import { closeSync, existsSync, openSync, readdirSync, readFileSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
@@ -336,6 +336,40 @@ test('no third agent finds the lock on --run-dir free while two hand over, or on
   await third;
   expect(asked.times).toBeGreaterThan(100);
   expect(asked.locked).toBe(0);
+  expect(await before.stop()).toBe(0);
+});
+
+/** For node: the program stops when it has said so, until the file is there. */
+const stoppedAt = (point: Point, until: string): string[] => {
+  const code = `import fs from 'node:fs';
+  const { writeSync } = fs;
+  fs.writeSync = (fd, text, ...rest) => {
+    const written = writeSync(fd, text, ...rest);
+    while (String(text).includes('"msg":"${point}') && !fs.existsSync('${until}'))
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10);
+    return written;
+  };`;
+  return ['--import', `data:text/javascript,${encodeURIComponent(code)}`];
+};
+
+test('an agent that keeps its pins for longer, because its table grows at that moment: the successor waits', async () => {
+  agent = await node.startAgent(TAKE_OVER);
+  const before = agent;
+  const isKept = join(node.instance.runDir, 'pins-are-kept');
+  const { child, log } = startSuccessor({ nodeArgs: stoppedAt('taking over', isKept) });
+  await until(() => has(log, 'taking over'), 'the agent has let go');
+  const pins = openSync(node.instance.bpfRoot, 'r');
+  try {
+    expect(lockExclusively(pins)).toBe(true);
+    writeFileSync(isKept, '');
+    await until(() => log.some((line) => line.includes('has not let go of its pins')), 'it waits');
+    expect(child.hasExited()).toBe(false);
+  } finally {
+    closeSync(pins);
+  }
+  await untilGiven(before);
+  await expectServed('kept', 97);
+  expect((await node.status()).pid).toBe(child.pid);
   expect(await before.stop()).toBe(0);
 });
 

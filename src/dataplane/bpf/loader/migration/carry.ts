@@ -20,6 +20,8 @@ export interface Carry {
   before(layer: 'sockets' | 'flows'): Promise<boolean>;
   /** Before each link of flows is replaced: on a busy node a hold may have ended since the last one. */
   hold(): void;
+  /** The links of flows were replaced: connections begin again. */
+  release(): void;
   /** All links were replaced. */
   linked(): Promise<void>;
   /** When none of the old programs runs any more. Removes what they used. */
@@ -31,6 +33,7 @@ export const NOTHING_TO_CARRY: Carry = {
   maps: [],
   before: async () => false,
   hold: () => undefined,
+  release: () => undefined,
   linked: async () => undefined,
   after: async () => undefined,
   close: () => undefined,
@@ -67,6 +70,20 @@ export function carryOver(options: CarryOptions): Carry {
     holdFlows(known);
     heldMs = performance.now();
   };
+  const release = (): void => {
+    if (isHeld) releaseFlows(known);
+  };
+  /** Most is carried while connections begin: what is held has to wait for the rest alone. */
+  const carryFlows = async (mine: readonly Pair[]): Promise<void> => {
+    carrier ??= table && (await openTableCarry(generations, table));
+    carrier?.round(() => undefined);
+    hold();
+    // Programs that run now have not seen it.
+    await waitGracePeriod();
+    for (const pair of mine) merge(pair.from, pair.to, { ...pair, onBatch: hold });
+    carrier?.catchUp(hold);
+    hold();
+  };
   return {
     hold() {
       const hasEnded = performance.now() - heldMs > HOLD_SECONDS * 1000;
@@ -76,35 +93,28 @@ export function carryOver(options: CarryOptions): Carry {
         merge(pair.from, pair.to, { ...pair, onBatch: hold });
       carrier?.round(hold);
     },
+    release,
     maps: [...new Set(pairs.map(({ map }) => map))],
     async before(layer) {
       step(`carrying ${layer}`);
       const mine = pairs.filter(({ carrying }) => carrying === layer);
       const isAny = mine.length > 0 || (layer === 'flows' && isHeld);
-      const onBatch = layer === 'flows' ? hold : () => undefined;
-      onBatch();
-      // Programs that run now have not seen it.
-      if (layer === 'flows' && isHeld) await waitGracePeriod();
       for (const pair of mine) {
-        if (isFresh) fillPair(pair, onBatch);
-        else merge(pair.from, pair.to, { ...pair, onBatch });
+        if (isFresh) fillPair(pair);
+        else merge(pair.from, pair.to, pair);
         if (isKeyedBySocket(pair)) copied.set(pair, keysOf(pair));
       }
       if (layer === 'sockets') await carryStored(pairs, storage);
-      if (layer === 'flows') {
-        carrier ??= table && (await openTableCarry(generations, table));
-        carrier?.round(hold);
-      }
-      onBatch();
+      if (layer === 'flows' && isHeld) await carryFlows(mine);
       step(layer === 'flows' ? 'replacing links' : 'replacing hooks');
       return isAny;
     },
     async linked() {
       step('carrying the rest');
+      release();
       await carryStored(pairs, storage);
-      for (const pair of pairs) carryRest({ ...pair, onBatch: hold }, copied.get(pair));
-      carrier?.round(hold);
-      releaseFlows(known);
+      for (const pair of pairs) carryRest(pair, copied.get(pair));
+      carrier?.round(() => undefined);
     },
     async after() {
       step('carrying the last');

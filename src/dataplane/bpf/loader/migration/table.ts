@@ -21,6 +21,8 @@ export interface TablePart {
 export interface TableCarry {
   /** @param onPart called before each part, of some milliseconds */
   round(onPart: () => void): void;
+  /** The same, but what has ended is left for the next round: the larger table need not be looked through. */
+  catchUp(onPart: () => void): void;
   /** After the last round: what is in the other table is counted no longer, and never carried again. */
   finish(): void;
   close(): void;
@@ -65,12 +67,16 @@ export async function openTableCarry(
     carriers.some(({ families: carried }) => carried.includes(one)),
   );
   let rounds = 0;
+  const catchUp = (onPart: () => void): void => {
+    rounds += 1;
+    for (const carrier of carriers) carrier.carry(rounds, onPart);
+  };
   return {
     round(onPart) {
-      rounds += 1;
-      for (const carrier of carriers) carrier.carry(rounds, onPart);
+      catchUp(onPart);
       last.drop(rounds, families, onPart);
     },
+    catchUp,
     finish() {
       for (const carrier of carriers) carrier.finish();
     },

@@ -414,6 +414,25 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
       expect(drive.reasons()).toEqual({ DIRECT_NO_PEER: 1 });
     });
 
+    test('the same where the frontend has SNAT ports, and a connection that would be answered so', () => {
+      serve({ protocol: 'UDP', backends: Array.from({ length: 8 }, () => ({})) });
+      for (let id = 1; id <= 8; id++) putBackendNode(drive, id, peer);
+      const { backend } = send(`${request} udp payload=3`);
+      // The other way round: from the frontend, through another Service, to the client.
+      const other = at.pod(200);
+      drive.putDevice({ [family]: at.vip });
+      drive.putBackend({ id: 30, address: at.client, port: 40_000, serviceId: 2 });
+      drive.putFrontend({
+        ...{ address: other, port: 80, protocol: 'UDP' },
+        rules: { host: { masquerade: true, set: drive.putSet(40, [30], 2) } },
+      });
+      expect(drive.through(`${vip()} > ${at.port(other, 80)} udp payload=2`)).toContain(
+        `> ${client()} udp`,
+      );
+      putPeer(drive, peer, 0);
+      expect(drive.ingress(`${request} udp payload=3`)).toContain(`> ${backend} udp`);
+    });
+
     test('a datagram that is too big and may not', () => {
       if (family === 'IPv6') return;
       serve({ protocol: 'UDP' });

@@ -33,6 +33,16 @@ interface Devices {
   readonly isNextSecond?: boolean;
 }
 
+/** Of a frame that comes in by this device. */
+export function contextOf(frame: Uint8Array, ifindex: number = UPLINK.ifindex): Uint8Array {
+  // struct xdp_md: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex.
+  const context = new Uint8Array(24);
+  const view = new DataView(context.buffer);
+  view.setUint32(4, frame.length, true);
+  view.setUint32(12, ifindex, true);
+  return context;
+}
+
 export class XdpDrive {
   readonly #object: BpfObject;
   readonly #program: BpfProgram;
@@ -56,6 +66,10 @@ export class XdpDrive {
 
   close(): void {
     this.#object.close();
+  }
+
+  get program(): BpfProgram {
+    return this.#program;
   }
 
   /** What the agent writes about the devices of uplinks.ts. */
@@ -103,12 +117,8 @@ export class XdpDrive {
     frame: Uint8Array,
     { ifindex } = UPLINK,
   ): { readonly action: number; readonly frame: Uint8Array } {
-    // struct xdp_md: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex.
-    const context = new Uint8Array(24);
-    const view = new DataView(context.buffer);
-    view.setUint32(4, frame.length, true);
-    view.setUint32(12, ifindex, true);
-    const { retval, dataOut } = this.#program.testRun({ dataIn: frame, contextIn: context });
+    const contextIn = contextOf(frame, ifindex);
+    const { retval, dataOut } = this.#program.testRun({ dataIn: frame, contextIn });
     return { action: retval, frame: dataOut };
   }
 }
