@@ -9,6 +9,8 @@ import { type WrittenType, writeBtf } from './write.ts';
 export interface KernelStructs {
   /** That of bpf/packet/plain/summed.h, in bits. 0: the kernel's BTF does not tell. */
   readonly ipSummedAt: number;
+  /** Id of the function by which programs read members (Linux 6.2), as bpf/packet/plain/summed.h calls it. 0: there is none. */
+  readonly castFunction: number;
   /** BTF of those of bpf/socket/kernel.h; undefined: libbpf looks for itself. */
   readonly ofSockets: Uint8Array | undefined;
 }
@@ -24,17 +26,23 @@ const SOCKET_STRUCTS = [
 const KERNEL_SOCKET: Member = { struct: 'sock', member: 'sk_kern_sock' };
 const MPTCP = 'mptcp_sock';
 const MPTCP_HELPER = 'BPF_FUNC_skc_to_mptcp_sock';
+const CAST = 'bpf_cast_to_kern_ctx';
 const IP_SUMMED: Member = { struct: 'sk_buff', member: 'ip_summed' };
 
 export function kernelStructs(path?: string): KernelStructs {
-  return readKernelBtf(structsIn, path) ?? { ipSummedAt: 0, ofSockets: undefined };
+  return readKernelBtf(structsIn, path) ?? { ipSummedAt: 0, castFunction: 0, ofSockets: undefined };
 }
 
 function structsIn(read: ReadAt): KernelStructs {
   const wanted = SOCKET_STRUCTS.map(([struct, member]): Member => ({ struct, member }));
-  const { offsets, names: helpers } = lookUp(read, {
+  const {
+    offsets,
+    names: helpers,
+    functions: [castFunction],
+  } = lookUp(read, {
     members: [IP_SUMMED, KERNEL_SOCKET, ...wanted],
     names: [MPTCP_HELPER],
+    functions: [CAST],
   });
   const [summed, kernelSocket, ...found] = offsets;
   const types = SOCKET_STRUCTS.flatMap(([name, member, struct], index): WrittenType[] => {
@@ -51,6 +59,7 @@ function structsIn(read: ReadAt): KernelStructs {
   const isWhole = SOCKET_STRUCTS.every(([name]) => name === MPTCP || names.includes(name));
   return {
     ipSummedAt: summed ?? 0,
+    castFunction: castFunction ?? 0,
     ofSockets: isWhole
       ? writeBtf([...types, { kind: 'enum', name: 'bpf_func_id', enumerators: helpers }])
       : undefined,

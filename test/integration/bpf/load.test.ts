@@ -6,6 +6,7 @@ import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { ALL_FEATURES, featureRodata, NO_FEATURES } from '../../../src/dataplane/bpf/features.ts';
+import { withCast } from '../../../src/dataplane/bpf/loader/cast.ts';
 import { encodeU32 } from '../../../src/dataplane/bpf/maps/layout.ts';
 import type { Features } from '../../../src/dataplane/bpf/maps/packet-layout.ts';
 import { kernelStructs } from '../../../src/sys/btf/structs.ts';
@@ -93,6 +94,7 @@ const IPV6 = { ipv6: true, directReturn: false };
 
 const packetRodata = (features: Features): Readonly<Record<string, Uint8Array>> => ({
   ip_summed_at: encodeU32(kernelStructs().ipSummedAt),
+  cast_function: encodeU32(kernelStructs().castFunction),
   ...featureRodata(features),
 });
 
@@ -106,7 +108,7 @@ test.each([
   ['XDP (IPv4)', xdpObject, { fl_xdp: 31_500 }, featureRodata(NO_FEATURES)],
   ['sweep', sweepObject, { fl_sweep: 15_000 }, {}],
 ] as const)('every program of the %s object loads within its limit', (_, path, limits, rodata) => {
-  const object = openObject(readFileSync(path), { name: 'object' });
+  const object = openObject(withCast(readFileSync(path), rodata), { name: 'object' });
   for (const [variable, value] of Object.entries(rodata)) object.setRodata(variable, value);
   object.load();
   try {

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import type { BpfMap, BpfObject, BpfProgram } from '../../../sys/native.ts';
 import * as native from '../../../sys/native.ts';
 import { connRodata } from '../conn/sizes.ts';
+import { withCast } from './cast.ts';
 import { codeOf } from './errors.ts';
 import type { Layer, LayerObject, Rodata } from './layer.ts';
 import { type PinFolder, unpin } from './pins.ts';
@@ -127,7 +128,7 @@ async function loadSome(
   { bytes, kernelTypes, programFlags = {}, rodata, has }: Some,
   { folder, sizes, versions, maps }: LoadOptions,
 ): Promise<LoadedObject> {
-  const object = native.openObject(bytes, {
+  const object = native.openObject(withCast(bytes, rodata), {
     name: 'fairlead',
     ...(kernelTypes && { kernelTypes }),
   });

@@ -39,14 +39,16 @@ export const packetPrograms = (
   keeps: programs,
 });
 
-/** A kernel that lets no program read its memory refuses the first ones. */
+/** A kernel without a JIT refuses the first ones, one that lets no program read its memory the second ones, too. */
 export const packetSettings = (
-  { ipSummedAt }: Pick<KernelStructs, 'ipSummedAt'>,
+  { ipSummedAt, castFunction }: Pick<KernelStructs, 'ipSummedAt' | 'castFunction'>,
   features: Features = ALL_FEATURES,
-): readonly Rodata[] => [
-  { ip_summed_at: encodeU32(ipSummedAt), ...featureRodata(features) },
-  featureRodata(features),
-];
+): readonly Rodata[] => {
+  const without = featureRodata(features);
+  const reading = { ip_summed_at: encodeU32(ipSummedAt), ...without };
+  const casting = { cast_function: encodeU32(castFunction), ...reading };
+  return castFunction === 0 || ipSummedAt === 0 ? [reading, without] : [casting, reading, without];
+};
 
 /** For the devices that there are, and for those that an earlier agent has served. */
 export function neededPrograms(

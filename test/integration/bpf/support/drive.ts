@@ -3,6 +3,7 @@
 // `select` runs selection once through PROG_TEST_RUN.
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { withCast } from '../../../../src/dataplane/bpf/loader/cast.ts';
 import {
   ADDRESS_SCOPE,
   BACKEND_STATE,
@@ -179,7 +180,7 @@ export class Drive {
     path = driveObject,
     { rodata = {}, leftOut = [] }: LoadOptions = {},
   ) {
-    this.object = openObject(readFileSync(path), { name: 'drive' });
+    this.object = openObject(withCast(readFileSync(path), rodata), { name: 'drive' });
     for (const [name, value] of Object.entries(rodata)) this.object.setRodata(name, value);
     for (const name of leftOut) this.object.setAutoload(name, false);
     for (const name of this.object.maps) {

@@ -66,13 +66,15 @@ test('without MPTCP there is no struct for it, and before 5.19 no helper', () =>
 });
 
 test.each(['sock_common', 'sock', 'inet_sock', 'inet_connection_sock'])('%s is missing', (name) => {
-  expect(structsOf(without(name))).toEqual({ ipSummedAt: 1029, ofSockets: undefined });
+  expect(structsOf(without(name))).toEqual({
+    ...{ ipSummedAt: 1029, castFunction: 0, ofSockets: undefined },
+  });
 });
 
 test('a bit field that is missing, and no BTF at all', () => {
   const sock = first('sock', '__sk_common', 'sock_common');
   expect(structsOf([...without('sock'), sock]).ofSockets).toBeUndefined();
   expect(structsOf(without('sk_buff')).ipSummedAt).toBe(0);
-  const nothing = { ipSummedAt: 0, ofSockets: undefined };
+  const nothing = { ipSummedAt: 0, castFunction: 0, ofSockets: undefined };
   expect(kernelStructs(join(folder, 'none'))).toEqual(nothing);
 });

@@ -38,6 +38,7 @@ test('members of several structs, in one pass', () => {
   expect(lookUp(readerOf(bytes), { members, names: ['other', 'none', 'state'] })).toEqual({
     offsets: [4225, 144, 0, undefined, undefined, undefined],
     names: ['other', 'state'],
+    functions: [],
   });
 });
 

@@ -32,10 +32,11 @@ function run(drive: PacketDrive, program: string, line: string): string {
 const refused = refusal();
 
 describe.each([
-  ['the program’s own arithmetic', true],
-  ['the kernel’s helpers', false],
-])('by %s', (_, canReadKernel) => {
-  const drive = sharedDrive({}, { canReadKernel });
+  ['the program’s own arithmetic', true, true],
+  ['the same, with what a helper has read', true, false],
+  ['the kernel’s helpers', false, false],
+])('by %s', (_, canReadKernel, canCast) => {
+  const drive = sharedDrive({}, { canReadKernel, canCast });
   beforeEach((context) => {
     if (refused !== undefined) context.skip(refused);
   });

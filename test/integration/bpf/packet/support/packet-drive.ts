@@ -65,6 +65,8 @@ export interface LoadSettings {
   /** Of the table of connections. */
   readonly buckets?: number;
   readonly canReadKernel?: boolean;
+  /** By a function of the kernel, if it has that. */
+  readonly canCast?: boolean;
   /** Those for devices without Ethernet headers, too: they are the others once more, and take as long to verify. */
   readonly withoutMac?: boolean;
 }
@@ -93,13 +95,20 @@ export class PacketDrive extends Drive {
   constructor(
     settings: Partial<PacketSettings> = {},
     sizes: Readonly<Record<string, number>> = {},
-    { buckets = BUCKETS, canReadKernel = true, withoutMac = false }: LoadSettings = {},
+    {
+      buckets = BUCKETS,
+      canReadKernel = true,
+      canCast = canReadKernel,
+      withoutMac = false,
+    }: LoadSettings = {},
   ) {
     const all = { ...connSizes(buckets), ...sizes };
+    const { ipSummedAt, castFunction } = kernelStructs();
     super(all, packetObject, {
       rodata: {
         ...connRodata(all),
-        ip_summed_at: encodeU32(canReadKernel ? kernelStructs().ipSummedAt : 0),
+        ip_summed_at: encodeU32(canReadKernel ? ipSummedAt : 0),
+        cast_function: encodeU32(canCast ? castFunction : 0),
       },
       leftOut: withoutMac ? [] : WITHOUT_MAC,
     });
