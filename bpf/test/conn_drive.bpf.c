@@ -37,7 +37,8 @@ static __always_inline __u32 reply_of(struct operation *o, enum family family)
 	return find_reply(&o->tuple, &o->env, &o->record, &o->slot.index, family) ? 0 : NOT_FOUND;
 }
 
-/* With its reply tuple, if the record has a port for it. The outcome of the claim is in the tens.
+/* With its middle tuple, and with its reply tuple, if the record has a port for it. The outcome of
+ * the claim is in the tens.
  */
 static __always_inline __u32 begin(struct operation *o, enum family family)
 {
@@ -47,7 +48,9 @@ static __always_inline __u32 begin(struct operation *o, enum family family)
 	if (begun != BEGIN_MADE)
 		return begun;
 	write_record(o->slot.index, &o->record, &o->env, family);
-	if (o->record.conn.reply_port)
+	if (o->record.conn.life.flags.masquerade && !o->record.conn.marks.own)
+		claimed = claim_side(&o->record, o->slot.index, OF_MIDDLE, &o->env, family);
+	if (claimed == CLAIM_MADE && o->record.conn.reply_port)
 		claimed = claim_reply(&o->record, o->slot.index, &o->env, family);
 	if (claimed == CLAIM_MADE)
 		publish_slot(&o->slot, family);

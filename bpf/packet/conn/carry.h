@@ -60,9 +60,9 @@ static __always_inline void free_claims(__u32 index, const union conn_record *fr
 {
 	struct conn_key key = key_in(from, OF_REPLY, env, family);
 
-	free_reply(&key, index, 0, family);
+	free_reply(&key, index, OF_REPLY, 0, family);
 	key = key_in(from, OF_MIDDLE, env, family);
-	free_reply(&key, index, 0, family);
+	free_reply(&key, index, OF_MIDDLE, 0, family);
 }
 
 static __always_inline bool claim_both(const union conn_record *from, __u32 index,

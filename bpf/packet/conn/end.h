@@ -20,14 +20,14 @@ static __always_inline bool awaits_answer(const struct conn *c, const struct con
 }
 
 /* A client's own tuple is nobody else's. */
-static __always_inline __u64 tomb_after(const union conn_record *r, __u32 tag,
+static __always_inline __u32 tomb_after(const union conn_record *r, const struct conn_key *key,
 					const struct conn_env *env)
 {
 	const struct conn *c = &r->conn;
 
 	if (!c->life.flags.masquerade || !awaits_answer(c, env))
 		return 0;
-	return tomb_of(tag, c->seen + env->udp_new);
+	return tomb_of(key, c->seen + env->udp_new, env->now);
 }
 
 /* All but the word of the slot, which is BUSY. */
@@ -42,10 +42,10 @@ static __always_inline int let_go(const struct conn_slot *slot, const struct con
 	count_end(r, slot->index, family);
 	key = key_in(r, OF_REPLY, env, family);
 	if (r->conn.reply_port)
-		free_reply(&key, slot->index, tomb_after(r, key.tag, env), family);
+		free_reply(&key, slot->index, OF_REPLY, tomb_after(r, &key, env), family);
 	if (r->conn.life.flags.masquerade && !r->conn.marks.own) {
 		key = key_in(r, OF_MIDDLE, env, family);
-		free_reply(&key, slot->index, 0, family);
+		free_reply(&key, slot->index, OF_MIDDLE, 0, family);
 	}
 	key = key_in(r, OF_CLIENT, env, family);
 	count_elsewhere(&key, slot->index / CONN_SLOTS, -1, family);

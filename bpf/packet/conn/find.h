@@ -4,6 +4,7 @@
 #define FAIRLEAD_CONN_FIND_H
 
 #include "packet/conn/client/wait.h"
+#include "packet/conn/reply/word.h"
 
 /* Copies the record of an index if it is that of the tuple. */
 static __always_inline int read_record_of(__u32 index, __u32 side, const struct tuple *t,
@@ -56,8 +57,14 @@ static __always_inline __u32 await_record_of(__u32 index, __u32 side, const stru
 
 		if (!word)
 			return 0;
-		if (!(word & CONN_BUSY) && is_record_of(index, side, t, env, copy, family))
+		if (word & CONN_BUSY)
+			continue;
+		if (is_record_of(index, side, t, env, copy, family))
 			return word;
+		/* Nobody is at work on it: it is another connection's, whose word has the tag, too.
+		 */
+		if (*(const volatile __u32 *)at == word)
+			return 0;
 	}
 	return 0;
 }
@@ -149,28 +156,29 @@ static __always_inline int find_by_reply(const struct tuple *t, const struct con
 					 union conn_record *copy, __u32 *index, enum family family)
 {
 	struct conn_key key;
-	__u32 at = NONE;
+	__u32 tag, at = NONE;
 
 	if (!t || !env || !copy || !index)
 		return false;
 	key = key_of(t, env->secret, reply_buckets(family), family);
+	tag = reply_tag(&key, family);
 #pragma clang loop unroll(disable)
 	for (int n = 0; n < FIRST_AND_SECOND; n++) {
 		const struct reply_bucket *b = reply_bucket_at(n ? key.second : key.first, family);
 
 #pragma clang loop unroll(disable)
-		for (__u32 i = 0; b && i < CONN_SLOTS; i++) {
-			__u64 word = *(const volatile __u64 *)&b->word[i];
+		for (__u32 i = 0; b && i < REPLY_SLOTS; i++) {
+			__u32 word = *(const volatile __u32 *)&b->word[i];
 
-			if (word >> 32 != key.tag)
+			if (!has_reply_tag(word, tag, family))
 				continue;
-			at = word;
+			at = reply_index(word, family);
 			if (is_record_of(at, OF_REPLY, t, env, copy, family)) {
 				*index = at;
 				return true;
 			}
 		}
-		if (!b || !*(const volatile __u64 *)&b->elsewhere)
+		if (!b || !*(const volatile __u32 *)&b->elsewhere)
 			break;
 	}
 	/* One that is not found leaves the index: it would be taken for that of another one. */

@@ -55,17 +55,19 @@ static __always_inline __u32 client_here(const struct tuple *t, __u64 secret, en
 static __always_inline __u32 reply_here(const struct tuple *t, __u64 secret, enum family family)
 {
 	__u64 hash = hash_tuple(secret, t, family);
-	__u32 bucket = bucket_of(hash, reply_buckets(family)), tag = tag_of(hash), sum = 0, at;
+	__u32 others = index_mask(family) | REPLY_MIDDLE, sum = 0, at;
+	__u32 tag = reply_tag_of(tag_of(hash), family);
+	__u32 bucket = bucket_of(hash, reply_buckets(family));
 	const volatile struct reply_bucket *b = reply_bucket_at(bucket, family);
 
 	if (!b)
 		return NOWHERE;
 #pragma clang loop unroll(full)
-	for (__u32 i = 0; i < CONN_SLOTS; i++)
-		sum += if_same(b->word[i] >> 32, tag, SLOT_VALUE(i));
+	for (__u32 i = 0; i < REPLY_SLOTS; i++)
+		sum += if_same(b->word[i] & ~others, tag, SLOT_VALUE(i));
 	at = slot_of_sum(sum);
-	if (is_slot(&at))
-		return b->word[at];
+	if (is_reply_slot(&at))
+		return reply_index(b->word[at], family);
 	return sum || b->elsewhere ? UNSURE : NOWHERE;
 }
 

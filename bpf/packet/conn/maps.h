@@ -14,6 +14,9 @@
 /* How many buckets the clients' index has: any number. The sizes of the maps follow from it. */
 const volatile __u32 conn_buckets4 = 1;
 const volatile __u32 conn_buckets6 = 1;
+/* The bits that the number of a record may have, see reply/word.h. */
+const volatile __u32 conn_index_mask4 = 7;
+const volatile __u32 conn_index_mask6 = 7;
 
 #define CONN_ARRAY(name, value_type)               \
 	struct {                                   \
@@ -57,6 +60,11 @@ struct {
 static __always_inline __u32 conn_buckets(enum family family)
 {
 	return family == FAMILY_IPV4 ? conn_buckets4 : conn_buckets6;
+}
+
+static __always_inline __u32 index_mask(enum family family)
+{
+	return family == FAMILY_IPV4 ? conn_index_mask4 : conn_index_mask6;
 }
 
 /*

@@ -14,7 +14,7 @@
 struct reply_slot {
 	__u32 bucket;
 	__u32 slot;
-	__u64 word; /* as it was read */
+	__u32 word; /* as it was read */
 };
 
 /* A reply tuple that a record wants, see reply/claim.h. */
@@ -22,10 +22,12 @@ struct reply_claim {
 	struct tuple tuple;
 	struct conn_key key;
 	__u32 now;
-	__u64 word;
+	__u32 longest; /* how long a tomb may wait, see reply/tomb.h */
+	__u32 tag;     /* of a word of the tuple, and of a tomb */
+	__u32 tomb_tag;
+	__u32 word;
 	struct reply_slot at; /* where it goes */
 	__u32 holder;	      /* of CLAIM_TAKEN: 1 + the record that has the tuple, or 0 */
-	__u32 pad;
 };
 
 /* What a program knows when it uses the table. */

@@ -124,7 +124,6 @@ enum conn_address { CONN_CLIENT, CONN_FRONTEND, CONN_BACKEND, CONN_REPLY };
  */
 #define CONN_TAG   0x1fffffffu
 #define CONN_HALF  0x20000000u
-#define CONN_TOMB  0x40000000u /* of replies only: the other bits are a tick, see reply/tomb.h */
 #define CONN_BUSY  0x80000000u
 
 #define CONN_SLOTS 7
@@ -135,10 +134,12 @@ struct client_bucket {
 	__u32 elsewhere; /* keys whose first bucket this is, and that are in their second one */
 };
 
-/* Upper half: a word. Lower half: the record; of a tomb the tag that it keeps from others. */
+#define REPLY_SLOTS 7
+
+/* Words: see reply/word.h. */
 struct reply_bucket {
-	__u64 word[CONN_SLOTS];
-	__u64 elsewhere;
+	__u32 word[REPLY_SLOTS];
+	__u32 elsewhere;
 };
 
 /* --- counters --------------------------------------------------------------------------------- */
@@ -160,7 +161,7 @@ _Static_assert(sizeof(struct conn) == 48, "conn");
 _Static_assert(sizeof(struct conn4) == 64, "conn4: a line of the cache");
 _Static_assert(sizeof(struct conn6) == 128, "conn6: two lines");
 _Static_assert(sizeof(struct client_bucket) == 32, "client_bucket: half a line");
-_Static_assert(sizeof(struct reply_bucket) == 64, "reply_bucket: a line");
+_Static_assert(sizeof(struct reply_bucket) == 32, "reply_bucket: half a line");
 _Static_assert(sizeof(struct conn_counts) == 64, "conn_counts: a line");
 
 #endif

@@ -66,7 +66,7 @@ static __always_inline void give_up_port(struct packet *p, enum family family)
 {
 	struct conn_key key = key_of(&p->back, p->env.secret, reply_buckets(family), family);
 
-	free_reply(&key, p->slot.index, 0, family);
+	free_reply(&key, p->slot.index, OF_REPLY, 0, family);
 }
 
 /* The record of p->conn, whose slot is BUSY, gets the port of p->back if nobody else has it. */

@@ -15,7 +15,7 @@ import { devicePins } from './devices/device-pins.ts';
 import { ALL_FEATURES, canLeaveOut, NO_FEATURES } from './features.ts';
 import { openGrowing } from './growing.ts';
 import { oldGenerations } from './loader/migration/generations.ts';
-import { pinFolder } from './loader/pins.ts';
+import { pathsOf, pinFolder } from './loader/pins.ts';
 import { mapPin } from './loader/versions.ts';
 import { encodeU32 } from './maps/layout.ts';
 import type { Features } from './maps/packet-layout.ts';
@@ -56,13 +56,12 @@ export function openGrowingDataplane(
 
 /**
  * Of the largest table that an agent has left: of one that was killed while maps were migrated, connections may be in several.
- * undefined: none has left any.
+ * Another version of fairlead may have left it. undefined: none has left any.
  */
 export function connectionsLeft(bpfRoot: string, family: Family): number | undefined {
-  const name = mapPin(`fl_client${digitOf(family)}`);
-  const pins = [pinFolder(bpfRoot).maps, ...oldGenerations(bpfRoot)]
-    .map((folder) => join(folder, name))
-    .filter((pin) => existsSync(pin));
+  const pins = [pinFolder(bpfRoot).maps, ...oldGenerations(bpfRoot)].flatMap((folder) =>
+    pathsOf(folder, `fl_client${digitOf(family)}`),
+  );
   return pins.length === 0 ? undefined : Math.max(...pins.map(capacityOfPin));
 }
 

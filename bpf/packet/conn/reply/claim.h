@@ -15,9 +15,9 @@ enum conn_claim {
 	CLAIM_NO_ROOM,
 };
 
-static __always_inline bool is_kept_by(__u64 tomb, const struct reply_claim *c)
+static __always_inline bool is_kept_by(__u32 tomb, const struct reply_claim *c)
 {
-	return (__u32)tomb == c->key.tag && wait_for(tomb, c->now);
+	return (tomb & TOMB_TAG) == c->tomb_tag && wait_for(tomb, c->now, c->longest);
 }
 
 /* Swapped for itself, so that what is read of its record is not older than the word. */
@@ -25,44 +25,47 @@ static __always_inline bool has_holder(struct reply_claim *c, const struct reply
 				       enum family family)
 {
 	const union conn_record *other;
+	__u32 index = reply_index(at->word, family);
 
-	if (at->word == c->word || !swap_reply(at, at->word, family))
+	/* Its own: the one of its other tuple may have the same tag. */
+	if (index == reply_index(c->word, family) || !swap_reply(at, at->word, family))
 		return false;
-	other = conn_at(at->word, family);
+	other = conn_at(index, family);
 	if (!other || !has_reply_tuple(other, &c->tuple, family))
 		return false;
-	c->holder = (__u32)at->word + 1;
+	c->holder = index + 1;
 	return true;
 }
 
-static __always_inline int meet_one(struct reply_claim *c, __u32 bucket, __u32 slot, __u64 word,
+static __always_inline int meet_one(struct reply_claim *c, __u32 bucket, __u32 slot, __u32 word,
 				    enum family family)
 {
 	struct reply_slot at = {.bucket = bucket, .slot = slot, .word = word};
 
 	if (!c)
 		return false;
-	return word >> 32 & CONN_TOMB ? is_kept_by(word, c) : has_holder(c, &at, family);
+	return word & REPLY_TOMB ? is_kept_by(word, c) : has_holder(c, &at, family);
 }
 
 /*
  * Whether a slot with the tag keeps others from it. Global: the verifier goes through it once, and
  * not for each slot.
  */
-__noinline int fl_meet_one4(struct reply_claim *c, __u32 bucket, __u32 slot, __u64 word)
+__noinline int fl_meet_one4(struct reply_claim *c, __u32 bucket, __u32 slot, __u32 word)
 {
 	return meet_one(c, bucket, slot, word, FAMILY_IPV4);
 }
 
-__noinline int fl_meet_one6(struct reply_claim *c, __u32 bucket, __u32 slot, __u64 word)
+__noinline int fl_meet_one6(struct reply_claim *c, __u32 bucket, __u32 slot, __u32 word)
 {
 	return meet_one(c, bucket, slot, word, FAMILY_IPV6);
 }
 
-/* Of a word or of a tomb. */
-static __always_inline __u32 tag_of_reply(__u64 word)
+/* Whether a word or a tomb may keep the tuple: by its tag. */
+static __always_inline bool may_keep(__u32 word, const struct reply_claim *c, enum family family)
 {
-	return word >> 32 & CONN_TOMB ? word & CONN_TAG : word >> 32;
+	return word & REPLY_TOMB ? (word & TOMB_TAG) == c->tomb_tag
+				 : has_reply_tag(word, c->tag, family);
 }
 
 static __always_inline int is_taken_in(struct reply_claim *c, __u32 bucket, enum family family)
@@ -70,10 +73,10 @@ static __always_inline int is_taken_in(struct reply_claim *c, __u32 bucket, enum
 	const struct reply_bucket *b = reply_bucket_at(bucket, family);
 
 #pragma clang loop unroll(disable)
-	for (__u32 i = 0; b && c && i < CONN_SLOTS; i++) {
-		__u64 word = *(const volatile __u64 *)&b->word[i];
+	for (__u32 i = 0; b && c && i < REPLY_SLOTS; i++) {
+		__u32 word = *(const volatile __u32 *)&b->word[i];
 
-		if (tag_of_reply(word) != c->key.tag)
+		if (!may_keep(word, c, family))
 			continue;
 		if (family == FAMILY_IPV4 ? fl_meet_one4(c, bucket, i, word)
 					  : fl_meet_one6(c, bucket, i, word))
@@ -114,11 +117,11 @@ static __always_inline enum conn_claim make_claim(struct reply_claim *c, enum fa
 {
 	if (is_taken(c, family))
 		return CLAIM_TAKEN;
-	if (!choose_reply(&c->key, c->now, &c->at, family) || !put_reply(c, &c->at, family))
+	if (!choose_reply(c, family) || !put_reply(c, &c->at, family))
 		return CLAIM_NO_ROOM;
 	if (!is_taken(c, family))
 		return CLAIM_MADE;
-	free_reply(&c->key, c->word, 0, family);
+	free_word(&c->key, c->word, 0, family);
 	return CLAIM_TAKEN;
 }
 
@@ -138,7 +141,10 @@ static __always_inline int claim_of(const union conn_record *r, __u32 index, boo
 		get_tuple(r, OF_REPLY, &c->tuple, family);
 	c->key = key_of(&c->tuple, env->secret, reply_buckets(family), family);
 	c->now = env->now;
-	c->word = (__u64)c->key.tag << 32 | index;
+	c->longest = longest_wait(env->udp_new);
+	c->tag = reply_tag(&c->key, family);
+	c->tomb_tag = tomb_tag(&c->key);
+	c->word = reply_word(c->tag, index, is_middle ? OF_MIDDLE : OF_REPLY);
 	c->holder = 0;
 	made = make_claim(c, family);
 	if (made == CLAIM_NO_ROOM)

@@ -19,12 +19,12 @@ struct reply_choice {
 	__u32 taken;
 };
 
-static __always_inline bool swap_reply(const struct reply_slot *at, __u64 word, enum family family)
+static __always_inline bool swap_reply(const struct reply_slot *at, __u32 word, enum family family)
 {
 	struct reply_bucket *b = reply_bucket_at(at->bucket, family);
 	__u32 slot = at->slot;
 
-	return b && is_slot(&slot) &&
+	return b && is_reply_slot(&slot) &&
 	       __sync_val_compare_and_swap(&b->word[slot], at->word, word) == at->word;
 }
 
@@ -41,69 +41,70 @@ static __always_inline void count_reply_elsewhere(const struct conn_key *key, __
 		__sync_fetch_and_add(&b->elsewhere, by);
 }
 
-static __always_inline int best_reply_in(__u32 bucket, __u32 now, struct reply_choice *choice,
-					 enum family family)
+static __always_inline int best_reply_in(__u32 bucket, __u32 now, __u32 longest,
+					 struct reply_choice *choice, enum family family)
 {
 	const struct reply_bucket *b = reply_bucket_at(bucket, family);
-	__u64 best = (__u64)NEVER * CONN_SLOTS;
+	__u64 best = (__u64)NEVER * REPLY_SLOTS;
 	__u32 taken = 0, slot;
 
 	if (!b || !choice)
 		return 0;
 #pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < CONN_SLOTS; i++) {
-		__u32 wait = wait_for(*(const volatile __u64 *)&b->word[i], now);
-		__u64 one = (__u64)wait * CONN_SLOTS + i;
+	for (__u32 i = 0; i < REPLY_SLOTS; i++) {
+		__u32 wait = wait_for(*(const volatile __u32 *)&b->word[i], now, longest);
+		__u64 one = (__u64)wait * REPLY_SLOTS + i;
 
 		taken += is_set(wait);
 		best += (one - best) * is_less(one, best);
 	}
-	slot = best % CONN_SLOTS;
-	if (!is_slot(&slot))
+	slot = best % REPLY_SLOTS;
+	if (!is_reply_slot(&slot))
 		return 0;
 	/* Once more: another CPU may have it by now. */
 	choice->at.bucket = bucket;
 	choice->at.slot = slot;
-	choice->at.word = *(const volatile __u64 *)&b->word[slot];
-	choice->wait = wait_for(choice->at.word, now);
+	choice->at.word = *(const volatile __u32 *)&b->word[slot];
+	choice->wait = wait_for(choice->at.word, now, longest);
 	choice->taken = taken;
 	return 0;
 }
 
-__noinline int fl_best_reply4(__u32 bucket, __u32 now, struct reply_choice *choice)
+__noinline int fl_best_reply4(__u32 bucket, __u32 now, __u32 longest, struct reply_choice *choice)
 {
-	return best_reply_in(bucket, now, choice, FAMILY_IPV4);
+	return best_reply_in(bucket, now, longest, choice, FAMILY_IPV4);
 }
 
-__noinline int fl_best_reply6(__u32 bucket, __u32 now, struct reply_choice *choice)
+__noinline int fl_best_reply6(__u32 bucket, __u32 now, __u32 longest, struct reply_choice *choice)
 {
-	return best_reply_in(bucket, now, choice, FAMILY_IPV6);
+	return best_reply_in(bucket, now, longest, choice, FAMILY_IPV6);
 }
 
-static __always_inline struct reply_choice best_reply(__u32 bucket, __u32 now, enum family family)
+static __always_inline struct reply_choice best_reply(__u32 bucket, __u32 now, __u32 longest,
+						      enum family family)
 {
 	struct reply_choice choice = {.wait = NEVER};
 
 	if (family == FAMILY_IPV4)
-		fl_best_reply4(bucket, now, &choice);
+		fl_best_reply4(bucket, now, longest, &choice);
 	else
-		fl_best_reply6(bucket, now, &choice);
+		fl_best_reply6(bucket, now, longest, &choice);
 	return choice;
 }
 
 /* False: neither bucket has a slot that is free, or a tomb. */
-static __always_inline int choose_reply_of(const struct conn_key *key, __u32 now,
+static __always_inline int choose_reply_of(const struct conn_key *key, __u32 now, __u32 longest,
 					   struct reply_slot *at, enum family family)
 {
 	struct reply_choice first, second;
 
 	if (!key || !at)
 		return false;
-	first = best_reply(key->first, now, family);
+	first = best_reply(key->first, now, longest, family);
 	*at = first.at;
 	if (!first.wait && first.taken <= FIRST_TAKES)
 		return true;
-	second = best_reply(key->second, now, family);
+	second = best_reply(key->second, now, longest, family);
 	if (second.wait > first.wait || (second.wait == first.wait && second.taken >= first.taken))
 		return first.wait != NEVER;
 	*at = second.at;
@@ -111,68 +112,72 @@ static __always_inline int choose_reply_of(const struct conn_key *key, __u32 now
 }
 
 /* Global, so that it takes no stack beside what follows. */
-__noinline int fl_choose_reply4(const struct conn_key *key, __u32 now, struct reply_slot *at)
+__noinline int fl_choose_reply4(const struct conn_key *key, __u32 now, __u32 longest,
+				struct reply_slot *at)
 {
-	return choose_reply_of(key, now, at, FAMILY_IPV4);
+	return choose_reply_of(key, now, longest, at, FAMILY_IPV4);
 }
 
-__noinline int fl_choose_reply6(const struct conn_key *key, __u32 now, struct reply_slot *at)
+__noinline int fl_choose_reply6(const struct conn_key *key, __u32 now, __u32 longest,
+				struct reply_slot *at)
 {
-	return choose_reply_of(key, now, at, FAMILY_IPV6);
+	return choose_reply_of(key, now, longest, at, FAMILY_IPV6);
 }
 
-static __always_inline bool choose_reply(const struct conn_key *key, __u32 now,
-					 struct reply_slot *at, enum family family)
+static __always_inline bool choose_reply(struct reply_claim *c, enum family family)
 {
-	return family == FAMILY_IPV4 ? fl_choose_reply4(key, now, at)
-				     : fl_choose_reply6(key, now, at);
+	return family == FAMILY_IPV4 ? fl_choose_reply4(&c->key, c->now, c->longest, &c->at)
+				     : fl_choose_reply6(&c->key, c->now, c->longest, &c->at);
 }
 
-static __always_inline bool free_reply_in(__u32 bucket, __u64 word, __u64 tomb, enum family family)
+static __always_inline bool free_reply_in(__u32 bucket, __u32 word, __u32 tomb, enum family family)
 {
 	const struct reply_bucket *b = reply_bucket_at(bucket, family);
 
-	for (__u32 i = 0; b && i < CONN_SLOTS; i++) {
+	for (__u32 i = 0; b && i < REPLY_SLOTS; i++) {
 		struct reply_slot at = {.bucket = bucket, .slot = i, .word = word};
 
-		if (*(const volatile __u64 *)&b->word[i] == word && swap_reply(&at, tomb, family))
+		if (*(const volatile __u32 *)&b->word[i] == word && swap_reply(&at, tomb, family))
 			return true;
 	}
 	return false;
 }
 
-static __always_inline int free_reply_of(const struct conn_key *key, __u32 index, __u64 tomb,
+static __always_inline int free_reply_of(const struct conn_key *key, __u32 word, __u32 tomb,
 					 enum family family)
 {
-	__u64 word;
-
 	if (!key)
 		return 0;
-	word = (__u64)key->tag << 32 | index;
 	if (!free_reply_in(key->first, word, tomb, family) &&
 	    free_reply_in(key->second, word, tomb, family))
 		count_reply_elsewhere(key, key->second, -1, family);
 	return 0;
 }
 
-__noinline int fl_free_reply4(const struct conn_key *key, __u32 index, __u64 tomb)
+__noinline int fl_free_reply4(const struct conn_key *key, __u32 word, __u32 tomb)
 {
-	return free_reply_of(key, index, tomb, FAMILY_IPV4);
+	return free_reply_of(key, word, tomb, FAMILY_IPV4);
 }
 
-__noinline int fl_free_reply6(const struct conn_key *key, __u32 index, __u64 tomb)
+__noinline int fl_free_reply6(const struct conn_key *key, __u32 word, __u32 tomb)
 {
-	return free_reply_of(key, index, tomb, FAMILY_IPV6);
+	return free_reply_of(key, word, tomb, FAMILY_IPV6);
 }
 
-/* Frees the slot of a record. `tomb`: what it becomes, or 0. */
-static __always_inline void free_reply(const struct conn_key *key, __u32 index, __u64 tomb,
-				       enum family family)
+static __always_inline void free_word(const struct conn_key *key, __u32 word, __u32 tomb,
+				      enum family family)
 {
 	if (family == FAMILY_IPV4)
-		fl_free_reply4(key, index, tomb);
+		fl_free_reply4(key, word, tomb);
 	else
-		fl_free_reply6(key, index, tomb);
+		fl_free_reply6(key, word, tomb);
+}
+
+/* Frees the slot that a record has for one of its tuples. `tomb`: what it becomes, or 0. */
+static __always_inline void free_reply(const struct conn_key *key, __u32 index, enum conn_side side,
+				       __u32 tomb, enum family family)
+{
+	free_word(key, reply_word(reply_tag(key, family), index, side), tomb, family);
 }
 
 #endif

@@ -29,8 +29,17 @@ export const connSizes = (buckets: number): Readonly<Record<string, number>> => 
   ...sizesOf(6, buckets),
 });
 
+/** The bits that the number of a record may have: a word of the replies' index has its tag above them. */
+export const indexMaskOf = (buckets: number): number =>
+  2 ** (32 - Math.clz32(buckets * CONN_SLOTS - 1)) - 1;
+
 /** What programs over these maps are told before they are loaded. */
-export const connRodata = (sizes: Readonly<Record<string, number>>) => ({
-  conn_buckets4: encodeU32(sizes['fl_client4'] ?? 1),
-  conn_buckets6: encodeU32(sizes['fl_client6'] ?? 1),
-});
+export function connRodata(sizes: Readonly<Record<string, number>>) {
+  const [four, six] = [sizes['fl_client4'] ?? 1, sizes['fl_client6'] ?? 1];
+  return {
+    conn_buckets4: encodeU32(four),
+    conn_buckets6: encodeU32(six),
+    conn_index_mask4: encodeU32(indexMaskOf(four)),
+    conn_index_mask6: encodeU32(indexMaskOf(six)),
+  };
+}

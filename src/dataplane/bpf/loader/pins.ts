@@ -19,6 +19,12 @@ export function pinFolder(bpfRoot: string): PinFolder {
 export const mapPath = (bpfRoot: string, map: PinnedMap): string =>
   join(pinFolder(bpfRoot).maps, mapPin(map));
 
+/** Of a map in a folder of pins, in whatever version it is pinned there. */
+export const pathsOf = (folder: string, map: PinnedMap): readonly string[] =>
+  pinsIn(folder)
+    .filter((pin) => parseMapPin(pin)?.map === map)
+    .map((pin) => join(folder, pin));
+
 /** Name of a link's pin. bpffs takes no dots in names, network devices may have them (`eth0.100`). */
 export function linkPin(program: string, device?: string): string {
   if (device === undefined) return program;

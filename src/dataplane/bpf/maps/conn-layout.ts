@@ -9,7 +9,7 @@ export const CONN_SIZE = {
   conn4: 64,
   conn6: 128,
   client_bucket: 32,
-  reply_bucket: 64,
+  reply_bucket: 32,
 } as const;
 
 /** enum conn_state. */

@@ -95,8 +95,8 @@ const migrate = async (buckets: Buckets, versions?: MapVersions): Promise<void> 
   endMigration(await beginMigration(bpfRoot, bytes, buckets, versions));
 
 function bucketsNow(): readonly number[] {
-  return ['fl_client4', 'fl_client6'].map((name) => {
-    const map = openPinnedMap(join(folder, name));
+  return (['fl_client4', 'fl_client6'] as const).map((name) => {
+    const map = openPinnedMap(join(folder, mapPin(name)));
     const { maxEntries } = map.info;
     map.close();
     return maxEntries;

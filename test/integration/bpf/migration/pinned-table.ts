@@ -30,10 +30,16 @@ const layerOf = (bytes: Uint8Array) => ({
 });
 
 /** Pins maps that no program uses. */
-export async function makeTable(bpfRoot: string, bytes: Uint8Array, buckets: Buckets) {
+export async function makeTable(
+  bpfRoot: string,
+  bytes: Uint8Array,
+  buckets: Buckets,
+  versions?: MapVersions,
+) {
   const folder = pinFolder(bpfRoot);
   mkdirSync(folder.maps, { recursive: true });
-  const { maps } = await loadLayer(layerOf(bytes), { folder, sizes: sizesFor(buckets) }, []);
+  const options = { folder, sizes: sizesFor(buckets), ...(versions && { versions }) };
+  const { maps } = await loadLayer(layerOf(bytes), options, []);
   const settings = maps.get('fl_packet')!.get(encodeU32(0))!;
   new DataView(settings.buffer, settings.byteOffset).setBigUint64(0, SECRET, true);
   maps.get('fl_packet')!.put(encodeU32(0), settings);

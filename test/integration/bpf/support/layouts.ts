@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An object of all pinned maps, as they are and with other layouts: each struct begins with a field that is new, and some
-// fields are wider.
+// fields are wider; or the table of connections is as it was before.
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -18,12 +18,18 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /** Their first bytes mean something to the kernel, or to the alignment of what they are part of. */
 const KEPT = ['source_range_key', 'traffic_rule'];
 
+/** Structs of the version of the table before this one. */
+const FORMER: Readonly<Record<string, string>> = {
+  reply_bucket: '__u64 word[7]; __u64 elsewhere;',
+};
+
 /** The object's bytes. */
-export function mapsObject(layout: 'present' | 'other'): Uint8Array {
+export function mapsObject(layout: 'present' | 'former' | 'other'): Uint8Array {
   const folder = mkdtempSync(join(tmpdir(), 'fairlead-layouts-'));
   try {
     cpSync(sources, folder, { recursive: true });
     if (layout === 'other') for (const path of ['common', 'packet']) change(join(folder, path));
+    if (layout === 'former') makeFormer(join(folder, 'packet/conn/types.h'));
     writeFileSync(join(folder, 'maps.bpf.c'), MAPS);
     writeFileSync(
       join(folder, 'Makefile'),
@@ -34,6 +40,19 @@ export function mapsObject(layout: 'present' | 'other'): Uint8Array {
   } finally {
     rmSync(folder, { recursive: true });
   }
+}
+
+function makeFormer(path: string): void {
+  let text = readFileSync(path, 'utf8').replaceAll(/^_Static_assert.*$/gm, '');
+  for (const [struct, fields] of Object.entries(FORMER)) {
+    const changed = text.replace(
+      new RegExp(`^struct ${struct} \\{[^}]*\\}`, 'm'),
+      `struct ${struct} {${fields}}`,
+    );
+    if (changed === text) throw new Error(`no struct ${struct}`);
+    text = changed;
+  }
+  writeFileSync(path, text);
 }
 
 function change(folder: string): void {

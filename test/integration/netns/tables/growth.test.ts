@@ -5,6 +5,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { bucketsFor, capacityOf } from '../../../../src/dataplane/bpf/conn/sizes.ts';
+import { mapPath } from '../../../../src/dataplane/bpf/loader/pins.ts';
 import { openPinnedMap } from '../../../../src/sys/native.ts';
 import { ipBatch } from '../../../../src/sys/netns.ts';
 import type { Agent } from '../../../../tools/lab/agent.ts';
@@ -110,5 +111,5 @@ test('an agent without programs on devices removes it, and carries nothing over'
   await agent.stop();
   agent = await first.startAgent(['--devices', 'none']);
   expect(logged('carried over')).toBeUndefined();
-  expect(existsSync(join(first.instance.bpfRoot, 'maps', 'fl_client4'))).toBe(false);
+  expect(existsSync(mapPath(first.instance.bpfRoot, 'fl_client4'))).toBe(false);
 });

@@ -2,14 +2,13 @@
 // Maps of another layout or another size than this version wants: new ones are made beside them and filled, all programs
 // are loaded with those once, and only then they take the place of the old ones. Programs go on using the old maps until
 // their links are replaced; what they write meanwhile is carried over, too (ADR 30).
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { BpfMap } from '../../../../sys/native.ts';
 import * as native from '../../../../sys/native.ts';
 import { asFairleadError } from '../errors.ts';
 import type { Layer, LayerObject } from '../layer.ts';
 import { loadLayer } from '../load.ts';
-import { pinFolder, pinsIn } from '../pins.ts';
+import { pathsOf, pinFolder, pinsIn } from '../pins.ts';
 import { takeBack, type Undo } from '../undo.ts';
 import { isPinnedMap, type MapVersions, mapPin, type PinnedMap, parseMapPin } from '../versions.ts';
 import { type Carry, carryOver, NOTHING_TO_CARRY } from './carry.ts';
@@ -124,7 +123,7 @@ function checkChanges(known: Known, changes: readonly Change[]): void {
       [from, ...formerTables(known, map)].map((path) => ({ map, maxEntries, ...sideOf(path) })),
     );
     checkRoom(all, (map) => {
-      const path = pinnedAs(known.bpfRoot, map);
+      const [path] = pathsOf(pinFolder(known.bpfRoot).maps, map);
       return path === undefined ? undefined : sideOf(path);
     });
   } finally {
@@ -133,17 +132,9 @@ function checkChanges(known: Known, changes: readonly Change[]): void {
 }
 
 /** An agent that was killed may have carried nothing of these yet. */
-function formerTables({ bpfRoot, versions }: Known, map: PinnedMap): readonly string[] {
+function formerTables({ bpfRoot }: Known, map: PinnedMap): readonly string[] {
   if (CARRYING[map] !== 'table') return [];
-  const paths = oldGenerations(bpfRoot).map((old) => join(old, mapPin(map, versions)));
-  return paths.filter((path) => existsSync(path));
-}
-
-/** In whatever version. */
-function pinnedAs(bpfRoot: string, map: PinnedMap): string | undefined {
-  const { maps } = pinFolder(bpfRoot);
-  const pin = pinsIn(maps).find((name) => parseMapPin(name)?.map === map);
-  return pin && join(maps, pin);
+  return oldGenerations(bpfRoot).flatMap((old) => pathsOf(old, map));
 }
 
 function shareUnchanged(

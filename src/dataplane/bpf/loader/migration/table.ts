@@ -42,7 +42,7 @@ const FROM: Readonly<Record<Names, string>> = {
 
 /**
  * Of every generation that an agent has left which was killed: programs use one of them, and the latest may be none that they
- * use. undefined: the table is the same, or of another layout, which nothing converts.
+ * use. undefined: the table is the same, or has records of another layout, which nothing converts.
  */
 export async function openTableCarry(
   generations: readonly (readonly Pair[])[],

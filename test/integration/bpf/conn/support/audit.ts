@@ -58,9 +58,9 @@ export function recordAt(object: BpfObject, family: Family, index: number): Uint
   return recordsOf(object, family).subarray(index * size, (index + 1) * size);
 }
 
-/** 32 bits each: seven slots, then how many keys are in their second bucket. */
-const REPLY_WORDS = 16;
-const REPLY_ELSEWHERE = 14;
+/** Seven slots, then how many keys are in their second bucket. */
+const REPLY_WORDS = 8;
+const REPLY_ELSEWHERE = 7;
 
 /** How many replies are in their second bucket. */
 function elsewhereOf(replies: Uint32Array): number {
@@ -68,10 +68,10 @@ function elsewhereOf(replies: Uint32Array): number {
   return counts.reduce((sum, count) => sum + count, 0);
 }
 
-/** The replies' slots that are of a record: the upper half of their words has a tag. */
+/** The replies' slots that are of a record. */
 function repliesOf(replies: Uint32Array): number {
-  const isUpper = (at: number) => at % 2 === 1 && at % REPLY_WORDS < REPLY_ELSEWHERE;
-  return replies.filter((word, at) => isUpper(at) && word !== 0 && !(word & TOMB)).length;
+  const isSlot = (at: number) => at % REPLY_WORDS < REPLY_ELSEWHERE;
+  return replies.filter((word, at) => isSlot(at) && word !== 0 && !(word & TOMB)).length;
 }
 
 /**
@@ -87,6 +87,7 @@ export function auditAndEmpty(table: ConnTable): readonly string[] {
   const size = RECORD_SIZE[family];
   const records = slots.map(({ index }) => all.slice(index * size, (index + 1) * size));
   const hasReply = (record: Uint8Array) => record[AT.replyPort]! + record[AT.replyPort + 1]! > 0;
+  const hasMiddle = (record: Uint8Array) => (record[AT.flags]! & 1) > (record[AT.marks]! & 1);
   for (const [at, { index, word }] of slots.entries()) {
     const record = records[at]!;
     if (word & BUSY) wrong.push(`record ${index} is busy for ever`);
@@ -94,9 +95,9 @@ export function auditAndEmpty(table: ConnTable): readonly string[] {
     if (hasReply(record) && table.findRecord(record, 'reply')?.index !== index)
       wrong.push(`${index} is not found by its reply`);
   }
-  const expected = records.filter(hasReply).length;
+  const expected = records.filter(hasReply).length + records.filter(hasMiddle).length;
   if (repliesOf(replies) !== expected)
-    wrong.push(`${repliesOf(replies)} replies of ${expected} records`);
+    wrong.push(`${repliesOf(replies)} replies, and not ${expected}`);
   const { claimed, released, halfClaimed, halfGone } = countsOf(object, family);
   const half = slots.filter(({ word }) => word & HALF).length;
   if (claimed - released !== slots.length)

@@ -2,6 +2,7 @@
 // A table of connections (bpf/packet/conn) and the programs of bpf/test/conn_drive.bpf.c, which do one operation on it each time.
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { indexMaskOf } from '../../../../../src/dataplane/bpf/conn/sizes.ts';
 import type { Family } from '../../../../../src/model/types.ts';
 import { type BpfObject, openObject } from '../../../../../src/sys/native.ts';
 import {
@@ -12,6 +13,7 @@ import {
   RECORD_AT,
   recordOf,
   type Side,
+  UDP_NEW,
   WHAT,
 } from './operation.ts';
 
@@ -60,7 +62,11 @@ export function openTable(
   rodata: Readonly<Record<string, number>> = {},
 ): BpfObject {
   const object = openObject(readFileSync(built(name)), { name: 'conn' });
-  const all = { conn_buckets4: buckets, conn_buckets6: buckets, ...rodata };
+  const mask = indexMaskOf(buckets);
+  const all = {
+    ...{ conn_buckets4: buckets, conn_buckets6: buckets },
+    ...{ conn_index_mask4: mask, conn_index_mask6: mask, ...rodata },
+  };
   for (const [variable, value] of Object.entries(all)) object.setRodata(variable, u32(value));
   for (const suffix of [4, 6]) {
     object.setMaxEntries(`fl_conn${suffix}`, buckets * SLOTS);
@@ -75,12 +81,22 @@ export class ConnTable {
   readonly object: BpfObject;
   /** Tick. */
   now = 1_000;
+  /** Ticks: for so long a backend may answer a datagram. */
+  udpNew = UDP_NEW;
   readonly #program;
 
-  /** @param from an object whose tables it has; none: its own */
-  constructor(family: Family, buckets: number, from?: BpfObject) {
+  /**
+   * @param from an object whose tables it has; none: its own
+   * @param rodata in place of what its size needs
+   */
+  constructor(
+    family: Family,
+    buckets: number,
+    from?: BpfObject,
+    rodata: Readonly<Record<string, number>> = {},
+  ) {
     this.family = family;
-    this.object = openTable('conn_drive', buckets);
+    this.object = openTable('conn_drive', buckets, rodata);
     if (from !== undefined) {
       for (const name of this.object.maps.filter((map) => map.startsWith('fl_'))) {
         this.object.reuseMap(name, from.map(name));
@@ -153,6 +169,15 @@ export class ConnTable {
     return { operation, isFound };
   }
 
+  /** What a look-up by a packet of the backend leaves of the index that the caller had. */
+  indexAfterReply(connection: Connection, before: number): number {
+    const record = recordOf(connection, this.family, this.now);
+    const operation = operationOn(record, 'reply', this.family, this.now);
+    operation.setUint32(152, before, true);
+    this.#run(operation, WHAT.findReply);
+    return operation.getUint32(152, true);
+  }
+
   confirm(connection: Connection): boolean {
     return this.#run(this.#on(connection), WHAT.confirm) === 0;
   }
@@ -205,6 +230,7 @@ export class ConnTable {
   /** The outcome; the operation is as the program has left it. */
   #run(operation: DataView<ArrayBuffer>, what: number): number {
     operation.setUint32(144, what, true);
+    operation.setUint32(52, this.udpNew, true);
     const bytes = new Uint8Array(operation.buffer);
     const { dataOut } = this.#program.testRun({ dataIn: bytes, dataOutSize: OPERATION_SIZE });
     bytes.set(dataOut);

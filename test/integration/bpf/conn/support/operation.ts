@@ -43,6 +43,8 @@ export interface Connection {
   readonly protocol?: keyof typeof PROTOCOL;
   readonly state?: keyof typeof STATE;
   readonly masquerade?: boolean;
+  /** Of the node itself, unless told otherwise: without a second word in the index of replies. */
+  readonly own?: boolean;
   /** 0: it has no reply tuple yet. */
   readonly replyPort?: number;
   readonly seen?: number;
@@ -67,14 +69,14 @@ function clientOf(id: number, family: Family): Uint8Array {
 
 export function recordOf(connection: Connection, family: Family, now: number): Uint8Array {
   const { id, protocol = 'tcp', state = 'new', masquerade = true, seen = now } = connection;
+  const { own = true } = connection;
   const { replyPort = masquerade ? 1_024 + id : CLIENT_PORT } = connection;
   const bytes = new Uint8Array(RECORD_SIZE[family]);
   const view = new DataView(bytes.buffer);
   bytes[AT.state] = STATE[state];
   bytes[AT.flags] = Number(masquerade);
   bytes[AT.protocol] = PROTOCOL[protocol];
-  // The node's own: it has no second word in the index of replies.
-  bytes[AT.marks] = 1;
+  bytes[AT.marks] = Number(own);
   view.setUint32(AT.id, id, true);
   view.setUint32(AT.seen, seen, true);
   view.setUint32(AT.born, now, true);

@@ -35,14 +35,14 @@ describe.skipIf(otherCpu === undefined).each(FAMILIES)('%s', (family) => {
   test.each([
     ['masqueraded', { masquerade: true }],
     ['with the address of the client', {}],
-  ])('%s', async (_, rule) => {
+  ] as const)('%s', async (name, rule) => {
     const backends = [5, 6].map((n) => ({ address: PLACES[family].pod(n) }));
     publish(drive, family, { protocol: 'UDP', rule, backends });
     const frames = Array.from({ length: ROUNDS }, (__, n) =>
       buildFrame(`${client(FIRST_PORT + n)} > ${vip()} udp payload=5`),
     );
     const racing = {
-      ...{ pin: join(bpffs.path, `${family}-${rule.masquerade}`), cpu: otherCpu ?? '' },
+      ...{ pin: join(bpffs.path, `${family}-${name.replaceAll(' ', '-')}`), cpu: otherCpu ?? '' },
       contextIn: contextOf(frames[0]!),
     };
     const [left, right] = await race(xdp.program, frames, frames, racing);

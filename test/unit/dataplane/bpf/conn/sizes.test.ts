@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // From connections to buckets and back, and what the programs are told of the sizes.
 import { expect, test } from 'vitest';
+import { LARGEST_TABLE } from '../../../../../src/config/file/fairlead-schema.ts';
 import {
   bucketsFor,
   capacityOf,
   connRodata,
   connSizes,
+  indexMaskOf,
   sizesOf,
 } from '../../../../../src/dataplane/bpf/conn/sizes.ts';
+import { CONN_SLOTS } from '../../../../../src/dataplane/bpf/maps/conn-layout.ts';
 import { decodeU32 } from '../../../../../src/dataplane/bpf/maps/layout.ts';
 import { randomOf, SEED } from '../../../../support/random.ts';
 
@@ -31,6 +34,16 @@ test('of both families, each by itself; the programs know how many buckets each 
   expect(connSizes(100)).toEqual({ ...sizesOf(4, 100), ...sizesOf(6, 100) });
   const told = connRodata({ ...sizesOf(4, 3), ...sizesOf(6, 70_000) });
   expect([told.conn_buckets4, told.conn_buckets6].map(decodeU32)).toEqual([3, 70_000]);
+  expect([told.conn_index_mask4, told.conn_index_mask6].map(decodeU32)).toEqual([31, 2 ** 19 - 1]);
+});
+
+test('each number of a record fits in its bits, and the largest table leaves four of 29 for the tag', () => {
+  for (const buckets of [1, 2, 8, 9, 74_898, 74_899, 230_457, bucketsFor(LARGEST_TABLE)]) {
+    const mask = indexMaskOf(buckets);
+    expect((buckets * CONN_SLOTS - 1) & mask, `${buckets}`).toBe(buckets * CONN_SLOTS - 1);
+    expect(mask, `${buckets}`).toBeLessThan(2 * buckets * CONN_SLOTS);
+    expect(mask, `${buckets}`).toBeLessThan(2 ** 25);
+  }
 });
 
 test('replies have room for two words of each connection, as reply_buckets() has it', () => {
