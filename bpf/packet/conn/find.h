@@ -149,10 +149,12 @@ static __always_inline int find_by_reply(const struct tuple *t, const struct con
 					 union conn_record *copy, __u32 *index, enum family family)
 {
 	struct conn_key key;
+	__u32 before;
 
 	if (!t || !env || !copy || !index)
 		return false;
 	key = key_of(t, env->secret, reply_buckets(family), family);
+	before = *index;
 	*index = NONE;
 #pragma clang loop unroll(disable)
 	for (int n = 0; n < FIRST_AND_SECOND; n++) {
@@ -171,9 +173,10 @@ static __always_inline int find_by_reply(const struct tuple *t, const struct con
 		if (!b || !*(const volatile __u64 *)&b->elsewhere)
 			break;
 	}
-	if (*index == NONE)
-		return false;
-	return await_of(*index, OF_REPLY, t, env, copy, family) != 0;
+	if (*index != NONE && await_of(*index, OF_REPLY, t, env, copy, family))
+		return true;
+	*index = before; /* of a connection that the caller may know */
+	return false;
 }
 
 __noinline int fl_find_reply4(const struct tuple *t, const struct conn_env *env,
