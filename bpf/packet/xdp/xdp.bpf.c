@@ -107,7 +107,6 @@ static __always_inline int on_first(struct xdp_md *ctx, enum family family)
 	family == FAMILY_IPV4 ? fl_note_choice4() : fl_note_choice6();
 	if (p->former_backend)
 		end_conn(family);
-	count_choice(&p->choice);
 	return BEGINS_HERE;
 }
 
@@ -166,8 +165,11 @@ static __always_inline int translate(struct xdp_md *ctx, struct packet *p, enum 
 	/* Beside fl_first: nested, both would need more stack than there is. */
 	if (action == BEGINS_HERE)
 		action = family == FAMILY_IPV4 ? fl_begin4(ctx) : fl_begin6(ctx);
-	return action == LEAVE && p->conn.conn.life.flags.masquerade ? at_egress(ctx, p, family)
-								     : action;
+	if (action != LEAVE || !p->conn.conn.life.flags.masquerade)
+		return action;
+	/* Another CPU has kept its record for too long: it must not leave as it is. */
+	action = egress(ctx, p, family);
+	return action == UNDECIDED ? unanswered(REASON_DROPPED_BUSY) : action;
 }
 
 /* --- the frame ---------------------------------------------------------------------------------
