@@ -34,7 +34,6 @@ static __always_inline bool adopt(enum family family)
 		return false;
 	family == FAMILY_IPV4 ? fl_note_choice4() : fl_note_choice6();
 	p->choice.reason = REASON_ADOPTED;
-	count_choice(&p->choice);
 	return true;
 }
 

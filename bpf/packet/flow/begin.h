@@ -284,12 +284,20 @@ static __always_inline enum conn_begin put_conn(const struct tuple *t, enum fami
 	return family == FAMILY_IPV4 ? fl_put_conn4(t) : fl_put_conn6(t);
 }
 
+/* What select() has chosen. Others begin without a choice, see choose_destination(). */
+static __always_inline void count_begun(const struct packet *p)
+{
+	if (p->choice.verdict == VERDICT_TRANSLATE)
+		count_choice(&p->choice);
+}
+
 /* Its first packet is counted. */
 static __always_inline int show_conn(struct packet *p, enum family family)
 {
 	mark_frontend(p, family);
 	mark_backend(p, family);
 	publish_slot(&p->slot, family);
+	count_begun(p);
 	count_packet(p->slot.index, p->length, false, family);
 	fl_count_conn(p->conn.conn.backend_id, p->conn.conn.born);
 	return 0;

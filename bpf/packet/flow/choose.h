@@ -71,7 +71,10 @@ static __always_inline int choose_backend(struct __sk_buff *skb, struct packet *
 		return LEAVE;
 	if (verdict == VERDICT_REFUSE && p->choice.reason == REASON_FLOW_ENDED)
 		return on_unknown(skb, p, may_adopt, family);
-	count_choice(&p->choice);
+	/* A connection is counted when it begins: a packet that is dropped after all comes again.
+	 */
+	if (verdict != VERDICT_TRANSLATE)
+		count_choice(&p->choice);
 	if (verdict == VERDICT_DROP)
 		return TC_ACT_SHOT;
 	if (verdict == VERDICT_REFUSE)

@@ -24,6 +24,7 @@ static __always_inline void choose_destination(struct packet *p)
 	c->frontend_id = other->frontend_id;
 	c->generation = other->life.generation;
 	c->masquerade = 0;
+	c->verdict = VERDICT_LEAVE;
 }
 
 /*

@@ -24,7 +24,7 @@ static __always_inline bool is_to_client(const struct packet *p)
 
 static __always_inline int begin_direct(struct __sk_buff *skb, struct packet *p, enum family family)
 {
-	int action;
+	int action, begun;
 
 	if (!can_be_wrapped(skb, p) || is_hairpin(p))
 		return UNDECIDED;
@@ -37,13 +37,17 @@ static __always_inline int begin_direct(struct __sk_buff *skb, struct packet *p,
 	if (!fl_find_node() || is_to_client(p) || !fl_find_way(skb))
 		return UNDECIDED;
 	mark_frontend(p, family);
-	if (put_conn(&p->wire, family) == BEGIN_NO_ROOM)
+	begun = put_conn(&p->wire, family);
+	if (begun == BEGIN_NO_ROOM)
 		return unanswered(REASON_DROPPED_NO_FLOW);
 	action = send(skb, p, family);
-	if (action == UNDECIDED)
+	if (action == UNDECIDED) {
 		end_conn(family);
-	else
-		count_packet(p->slot.index, p->length, false, family);
+		return UNDECIDED;
+	}
+	if (begun == BEGIN_MADE)
+		count_begun(p);
+	count_packet(p->slot.index, p->length, false, family);
 	return action;
 }
 

@@ -61,6 +61,7 @@ static __always_inline enum reason choose_named(struct packet *p, enum family fa
 	if (!fe)
 		return REASON_GENEVE_NOT_A_FRONTEND;
 	p->choice.service_id = fe->service_id;
+	p->choice.verdict = VERDICT_LEAVE;
 	return find_local_backend(p, family) ? REASON_TRANSLATED : REASON_GENEVE_NO_BACKEND;
 }
 

@@ -103,7 +103,6 @@ static __always_inline int on_first(struct xdp_md *ctx, enum family family)
 	family == FAMILY_IPV4 ? fl_note_choice4() : fl_note_choice6();
 	if (p->former_backend)
 		end_other(family);
-	count_choice(&p->choice);
 	return BEGINS_HERE;
 }
 

@@ -43,6 +43,13 @@ const servedOf = ([left, right]: readonly [readonly Ran[], readonly Ran[]], repl
       : [pair.map(({ frame }) => frame) as [Uint8Array, Uint8Array]];
   });
 
+/** New connections of all frontends: the first field of struct frontend_stat. */
+function counted(): number {
+  const { values } = drive.object.map('fl_fe_stat').readAll();
+  const words = new BigUint64Array(values.slice().buffer);
+  return Number(words.reduce((sum, word, n) => (n % 4 === 0 ? sum + word : sum), 0n));
+}
+
 const play = (program: string, mine: readonly Uint8Array[], others: readonly Uint8Array[]) =>
   race(drive.object.program(program), mine, others, {
     ...{ pin: join(bpffs.path, program), cpu: otherCpu ?? '' },
@@ -89,6 +96,7 @@ describe.skipIf(otherCpu === undefined).each(['IPv4', 'IPv6'] as const)('%s', (f
         buildFrame(`${port(clients[0], FIRST_PORT + n)} > ${vip()} ${kind}`),
       );
       const inside = await play('fl_ingress', frames, frames);
+      expect(counted(), 'connections of the frontend').toBe(inside[0].length);
       const both = servedOf(inside, vip());
       const began = frames.map((frame) => drive.run('fl_ingress', frame).frame);
       const outside = await play('fl_egress', began, began);
