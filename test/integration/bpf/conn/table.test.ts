@@ -107,7 +107,7 @@ describe.each(FAMILIES)('%s', (family) => {
 
   test.each([
     ['client', 4],
-    ['reply', 8],
+    ['reply', 4],
   ] as const)('without calls, by its %s: by the only word with the tag', (side, width) => {
     open(2);
     const here = () => table.here({ id: 7 }, side);
