@@ -102,6 +102,7 @@ struct traffic_rule_flags {
 	 */
 	__u8 direct_return : 1;
 	__u8 ipip : 1; /* these travel in IPIP to their backend itself, if it is a real server */
+	__u8 has_base : 1; /* behind the set is its base: see struct traffic_rule */
 };
 
 /*
@@ -112,6 +113,10 @@ struct traffic_rule_flags {
  * members, each as often as its weight says, as far apart as possible; of a kind that compares
  * weights each entry is a pair, the member and its weight, and the number is that of slots. The
  * slots after the last one of a run are 0. Both are immutable while any rule refers to them.
+ *
+ * The last run is the base: a table of Maglev that connections without a record may have been
+ * chosen by. The number of its entries, the entries, and the second since boot in which it was the
+ * current table for the last time. An entry of a backend that is gone becomes 0: nobody needs it.
  */
 struct traffic_rule {
 	__u32 block;   /* the run's first */

@@ -55,6 +55,13 @@
 /* Network header, with options or extension headers, and transport header of a refused packet. */
 #define MAX_QUOTE 128
 
+/* What names the backend of a packet without a record. */
+enum known_by {
+	KNOWN_BY_RECORD = 0, /* nothing: it begins a connection, or belongs to none */
+	KNOWN_BY_TABLE = 1,  /* the table does, for all packets of the connection */
+	KNOWN_BY_BASE = 2,   /* the base does */
+} PACKED_ENUM;
+
 /* To the node of a backend, for a packet in Geneve. */
 struct way {
 	struct address node;
@@ -135,7 +142,10 @@ struct packet {
 	__u16 former_port; /* SNAT port that the connection has had with former_backend; 0: none */
 	__u32 ended_seen;  /* as in struct conn */
 	__u32 half_open_seen;
-	struct address former; /* the address of former_port */
+	struct address former;	/* the address of former_port */
+	__u32 frontend_id;	/* of `request`; 0: there is none */
+	enum known_by known_by; /* of `request`: see flow/stateless.h */
+	__u8 pad3[3];
 	__u8 quote[MAX_QUOTE]; /* of an ICMP error: the beginning of the packet */
 	struct way way;
 	/* Of packets before. */

@@ -6,25 +6,20 @@
 #include "packet/answer/refuse.h"
 #include "packet/answer/reset.h"
 #include "packet/flow/adopt.h"
-#include "packet/flow/select.h"
+#include "packet/flow/stateless.h"
 
 /*
- * TCP that is neither a first packet nor of a known connection. To an address of the node it may be
- * of a connection of the node's own, or of one that netfilter masquerades, which has the number of
- * a NodePort: there the kernel knows, and sends the RST. Elsewhere it may be of a connection whose
- * backend a table of Maglev knows, and begins as others do: UNDECIDED. As long as it may be of a
- * former proxy's it is left, unless its connection has just ended here. `may_adopt` is a
- * compile-time constant.
+ * TCP that is neither a first packet nor of a known connection. What may be the kernel's is left.
+ * Else it may be of a connection whose backend a table of Maglev knows, and begins as others do:
+ * UNDECIDED. `may_adopt` is a compile-time constant.
  */
 static __always_inline int on_unknown(struct __sk_buff *skb, struct packet *p, bool may_adopt,
 				      enum family family)
 {
-	const struct packet_settings *s = packet_settings();
 	bool is_left;
 
 	set_now(p);
-	is_left = !s || (p->now < s->reset_unknown_from && !p->former_backend) ||
-		  answers_node_ports(&p->request, family);
+	is_left = is_of_kernel(p, family);
 	if (may_adopt && !is_left && (family == FAMILY_IPV4 ? fl_adopt4() : fl_adopt6()))
 		return UNDECIDED;
 	p->choice.reason = REASON_UNKNOWN_CONNECTION;
@@ -53,8 +48,24 @@ static __always_inline bool is_held(struct packet *p)
 }
 
 /*
- * UNDECIDED: p->choice has the backend of the connection that begins. `may_adopt` is a compile-time
- * constant: adopting needs two frames of the eight that calls may have.
+ * p->choice has a backend. It is chosen for every packet of a connection without a record. What is
+ * not masqueraded gets a record, as its answers come by.
+ */
+static __always_inline bool begins_conn(struct packet *p)
+{
+	if (p->known_by == KNOWN_BY_TABLE && !p->choice.masquerade)
+		p->known_by = KNOWN_BY_RECORD;
+	if (p->known_by == KNOWN_BY_TABLE)
+		return p->wire.protocol == PROTOCOL_TCP && p->syn;
+	if (!is_first(p))
+		p->choice.reason = REASON_ADOPTED;
+	return true;
+}
+
+/*
+ * UNDECIDED: p->choice has the backend of the connection that begins, or of one without a record.
+ * `may_adopt` is a compile-time constant: adopting needs two frames of the eight that calls may
+ * have.
  */
 static __always_inline int choose_backend(struct __sk_buff *skb, struct packet *p, bool may_adopt,
 					  enum family family)
@@ -63,9 +74,12 @@ static __always_inline int choose_backend(struct __sk_buff *skb, struct packet *
 
 	if (leaves_new())
 		return LEAVE;
-	if (is_held(p))
-		return unanswered(REASON_DROPPED_BUSY);
 	set_client(skb, p, family);
+	p->known_by = KNOWN_BY_RECORD;
+	if (with_direct_return && may_adopt)
+		family == FAMILY_IPV4 ? fl_known_by4() : fl_known_by6();
+	if (p->known_by != KNOWN_BY_TABLE && is_held(p))
+		return unanswered(REASON_DROPPED_BUSY);
 	verdict = select(p, family);
 	if (verdict == VERDICT_LEAVE)
 		return LEAVE;
@@ -75,6 +89,8 @@ static __always_inline int choose_backend(struct __sk_buff *skb, struct packet *
 	 */
 	if (verdict != VERDICT_TRANSLATE)
 		count_choice(&p->choice);
+	else if (with_direct_return && may_adopt && !begins_conn(p))
+		return UNDECIDED;
 	if (verdict == VERDICT_DROP)
 		return TC_ACT_SHOT;
 	if (verdict == VERDICT_REFUSE)

@@ -7,15 +7,22 @@
 #include "packet/uplink/arrival.h"
 
 /* Fills what a frontend is known by. 0: most packets are to none, nothing else is asked of them. */
-static __always_inline __u32 frontend_of_destination(struct packet *p, enum family family)
+static __always_inline __u32 frontend_of(struct packet *p, const struct tuple *t,
+					 enum family family)
 {
 	struct request *r = &p->request;
 
 	__builtin_memset(r, 0, sizeof(*r));
-	r->address = p->wire.destination;
-	r->port = p->wire.destination_port;
-	r->protocol = p->wire.protocol;
-	return find_frontend(r, family);
+	r->address = t->destination;
+	r->port = t->destination_port;
+	r->protocol = t->protocol;
+	p->frontend_id = find_frontend(r, family);
+	return p->frontend_id;
+}
+
+static __always_inline __u32 frontend_of_destination(struct packet *p, enum family family)
+{
+	return frontend_of(p, &p->wire, family);
 }
 
 /* Of the backend of p->conn. */

@@ -10,6 +10,7 @@
 
 #include "packet/answer/refuse.h"
 #include "packet/flow/known.h"
+#include "packet/flow/stateless.h"
 #include "packet/geneve/wrap.h"
 #include "packet/icmp/quoted.h"
 
@@ -26,8 +27,12 @@ static __always_inline bool is_from_closed_port(const struct packet *p,
 /* p->quoted is a packet that this node may have sent in Geneve from the port. */
 static __always_inline bool has_left_by(struct packet *p, __u16 port, enum family inner)
 {
-	return find_client(&p->quoted, &p->env, &p->other, &p->other_slot, inner) &&
-	       p->other.conn.life.flags.direct_return && outer_port(p, &p->quoted, inner) == port;
+	if (outer_port(p, &p->quoted, inner) != port)
+		return false;
+	if (find_client(&p->quoted, &p->env, &p->other, &p->other_slot, inner))
+		return p->other.conn.life.flags.direct_return;
+	p->back = p->quoted;
+	return inner == FAMILY_IPV4 ? fl_is_stateless4() : fl_is_stateless6();
 }
 
 __noinline int fl_has_left4(__u32 port)

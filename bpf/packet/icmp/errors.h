@@ -15,6 +15,7 @@
 #define FAIRLEAD_ERRORS_H
 
 #include "packet/flow/known.h"
+#include "packet/flow/stateless.h"
 #include "packet/geneve/error.h"
 #include "packet/icmp/quoted.h"
 #include "packet/uplink/way_back.h"
@@ -51,9 +52,11 @@ static __always_inline int error_to_backend(struct __sk_buff *skb, struct packet
 	const struct conn *c = &p->conn.conn;
 	int action;
 
-	if (!find_client(&p->back, &p->env, &p->conn, &p->slot, family))
+	if (find_client(&p->back, &p->env, &p->conn, &p->slot, family))
+		get_conn_address(&p->conn, CONN_BACKEND, &p->backend, family);
+	else if (!with_direct_return ||
+		 !(family == FAMILY_IPV4 ? fl_find_stateless4() : fl_find_stateless6()))
 		return UNDECIDED;
-	get_conn_address(&p->conn, CONN_BACKEND, &p->backend, family);
 	action = set_quoted(skb, p, SIDE_SOURCE, &p->backend, c->backend_port, family);
 	if (action == LEAVE && c->middle_port != p->quoted.destination_port)
 		action = set_quoted(skb, p, SIDE_DESTINATION, &p->quoted.destination,

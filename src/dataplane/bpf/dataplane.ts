@@ -3,6 +3,7 @@
 // loop runs, start only after a grace period for ids that a previous agent retired, and release retired ids
 // afterwards.
 import type { Logger } from '../../log.ts';
+import type { Protocol } from '../../model/types.ts';
 import type { Plan, ServiceKey } from '../../plan/types.ts';
 import { inSlices } from '../../sys/clock.ts';
 import type { Capabilities } from '../capabilities.ts';
@@ -34,6 +35,8 @@ import { hasService, isServed } from './stale-sockets/served.ts';
 import type { StaleSocketJudge, StaleSockets } from './stale-sockets/stale-sockets.ts';
 import { createBatches } from './sync/batches.ts';
 import { takeEnded } from './sync/ledger.ts';
+import { applyWithRoom } from './sync/room.ts';
+import { bootSeconds } from './sync/service-port/base.ts';
 import { createTableSync, type TableSync } from './sync/table-sync.ts';
 
 export interface BpfParts {
@@ -42,6 +45,8 @@ export interface BpfParts {
   /** While rules serve packets; absent: the same. */
   readonly withoutPackets?: Capabilities;
   readonly tables: Tables;
+  /** How long the former table of connections without records is needed; undefined: there are none. */
+  readonly baseSeconds?: (protocol: Protocol) => number;
   /** Resolves after every program that runs now has ended. */
   readonly waitGracePeriod: () => Promise<void>;
   readonly installation: Installation;
@@ -126,6 +131,7 @@ class BpfDataplane implements Dataplane {
       this.#parts.packets?.follow(plan, followed);
       this.#isFollowed = true;
       core.followNodes(plan.node);
+      this.#endBases(core);
       const report = await this.#apply(plan, changed === 'all' ? core.allServices(plan) : changed);
       if (this.#isClosed) return report;
       const failed = [...undetected, ...this.#nodeAddresses.follow(plan, addresses)];
@@ -144,6 +150,7 @@ class BpfDataplane implements Dataplane {
       await this.#findDrift(core);
       if (this.#isClosed) return { drift: this.#drift, report: sum([]) };
       const undetected = core.applyDetector(plan);
+      this.#endBases(core);
       const report = await this.#apply(plan, core.allServices(plan));
       if (this.#isClosed) return { drift: this.#drift, report };
       core.dropStray();
@@ -257,6 +264,12 @@ class BpfDataplane implements Dataplane {
     await inSlices(collected(core.findDrift(), this.#drift), SLICE_MS, () => this.#isClosed);
   }
 
+  #endBases(core: TableSync): void {
+    const { baseSeconds = () => 0 } = this.#parts;
+    const now = bootSeconds();
+    core.endBases((protocol, since) => now - since >= baseSeconds(protocol));
+  }
+
   /** Ends with a turn of the event loop, unless there is nothing to make. */
   async #makeTables(plan: Plan, changed: Iterable<ServiceKey>): Promise<void> {
     const steps = this.#core.makeTables(plan, changed);
@@ -276,7 +289,7 @@ class BpfDataplane implements Dataplane {
       if (reports.length > 0) await new Promise(setImmediate);
       if (!this.#isClosed) await this.#makeTables(plan, keys);
       if (this.#isClosed) return 0;
-      const report = this.#core.apply(plan, keys);
+      const report = await applyWithRoom(this.#core, plan, keys, () => this.#isClosed);
       reports.push(report);
       return report.elapsedMs;
     };

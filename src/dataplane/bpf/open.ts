@@ -40,7 +40,7 @@ import {
 import { neededPrograms, packetSettings } from './packet/programs.ts';
 import { banOfRealtime, type OpenedPackets, orWithoutPackets } from './packet/refusal.ts';
 import type { Look } from './packet/sweeping.ts';
-import { type ConntrackTimes, flowTimeouts } from './packet/timeouts.ts';
+import { type ConntrackTimes, flowTimeouts, longestSilence } from './packet/timeouts.ts';
 import { chooseScope, createScopes, type ScopeChoice } from './scope/open.ts';
 import { passing } from './scope/passing.ts';
 import { createStaleSockets } from './stale-sockets/stale-sockets.ts';
@@ -214,7 +214,7 @@ type OverMapsParts = Pick<BpfParts, 'close' | 'log'> &
 
 function overMaps(
   attached: Attached,
-  { bpfRoot, cgroupRoot, mapSizes, resetsTcp }: BpfSettings,
+  { bpfRoot, cgroupRoot, mapSizes, resetsTcp, conntrack }: BpfSettings,
   { refused, knowsNode, noDirectReturn, scope, network, ...parts }: OverMapsParts,
 ): Dataplane {
   const packets = parts.packets !== undefined;
@@ -230,6 +230,7 @@ function overMaps(
       ...tables,
       ...(parts.packets && { traffic: parts.packets.traffic, direct: parts.packets.direct }),
     },
+    baseSeconds: (protocol) => longestSilence(flowTimeouts(conntrack), protocol),
     waitGracePeriod,
     installation: {
       hooks,

@@ -24,7 +24,7 @@ const MAP_VERSIONS = {
   fl_device: 2,
   fl_fe_stat: 1,
   fl_fragment: 1,
-  fl_frontend: 1,
+  fl_frontend: 2,
   fl_frontend4: 1,
   fl_frontend6: 1,
   fl_kept_port: 1,

@@ -63,6 +63,9 @@ export const setKindOf = (value: number): SetKind =>
 export const hasTable = (kind: SetKind): boolean => !TABLELESS.includes(kind);
 const TABLELESS: readonly SetKind[] = ['random', 'round-robin', 'least-connections'];
 
+/** Of the run of a base: behind the entries is a second. */
+export const baseBlocksFor = (entries: number): number => blocksFor(entries + 1);
+
 /** The location of a set; no members means empty. */
 export interface SetRef {
   readonly block: number;
@@ -82,6 +85,8 @@ export interface RuleValue extends SetRef {
   readonly returnsDirectly?: boolean;
   /** With `returnsDirectly`: in IPIP to the backend, if it is a real server. */
   readonly inIpip?: boolean;
+  /** Behind the set is its base. */
+  readonly hasBase?: boolean;
 }
 
 export interface FrontendValue {
@@ -146,6 +151,8 @@ export function protocolOf(number: number): Protocol {
   return number === PROTOCOL_NUMBER.SCTP ? 'SCTP' : 'TCP';
 }
 
+const HAS_BASE = 128;
+
 function writeRule(at: DataView, offset: number, rule: RuleValue): void {
   at.setUint32(offset, rule.block, true);
   at.setUint16(offset + 4, rule.members, true);
@@ -154,7 +161,7 @@ function writeRule(at: DataView, offset: number, rule: RuleValue): void {
   const policy = Number(whenEmpty === 'drop') | (Number(masquerade) << 1);
   const flags = (Number(keepsLocalClient) << 2) | (Number(hasSourceRanges) << 3);
   const tunnel = (Number(rule.returnsDirectly ?? false) << 5) | (Number(rule.inIpip ?? false) << 6);
-  at.setUint8(offset + 7, policy | flags | tunnel);
+  at.setUint8(offset + 7, policy | flags | tunnel | (Number(rule.hasBase ?? false) * HAS_BASE));
 }
 
 function readRule(at: DataView, offset: number): RuleValue {
@@ -169,6 +176,7 @@ function readRule(at: DataView, offset: number): RuleValue {
     hasSourceRanges: (flags & 8) !== 0,
     ...((flags & 32) !== 0 && { returnsDirectly: true }),
     ...((flags & 64) !== 0 && { inIpip: true }),
+    ...((flags & HAS_BASE) !== 0 && { hasBase: true }),
   };
 }
 
@@ -241,6 +249,14 @@ export function decodeFrontend(bytes: Uint8Array): FrontendValue {
     affinitySeconds: at.getUint32(36, true),
     ...((at.getUint8(FLAGS_AT) & 2) !== 0 && { isEndpointPort: true }),
   };
+}
+
+/** Of an encoded frontend: takes the bases from the sets of these rules. */
+export function dropBases(frontend: Uint8Array, positions: readonly Position[]): void {
+  for (const position of positions) {
+    const at = POSITION[position] * SIZE.traffic_rule + 7;
+    frontend[at] = (frontend[at] ?? 0) & ~HAS_BASE;
+  }
 }
 
 export function backendSize(family: Family): number {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long connections of packets are kept without a packet: as long as kube-proxy's settings have conntrack keep its entries. Pure.
+import type { Protocol } from '../../../model/types.ts';
 import type { PacketSettings } from '../maps/packet-layout.ts';
 
 /** Of kube-proxy's conntrack section. 0: not set. */
@@ -27,3 +28,18 @@ export const flowTimeouts = (times: ConntrackTimes): PacketSettings['timeoutSeco
   udpNew: times.udpSeconds || 30,
   udpEstablished: times.udpStreamSeconds || 120,
 });
+
+/**
+ * After so many seconds without a packet no connection of the protocol is remembered, whatever its state: the longest of the
+ * times above. A table of Maglev whose connections have no records is kept as long, see sync/service-port/base.ts.
+ */
+export const longestSilence = (
+  timeouts: PacketSettings['timeoutSeconds'],
+  protocol: Protocol,
+): number =>
+  protocol === 'UDP'
+    ? Math.max(timeouts.udpNew, timeouts.udpEstablished)
+    : Math.max(
+        ...[timeouts.tcpNew, timeouts.tcpEstablished],
+        ...[timeouts.tcpHalfClosed, timeouts.tcpClosed],
+      );

@@ -10,6 +10,7 @@ import {
   BACKEND_STATE,
   backendServiceOffset,
   backendStateOffset,
+  baseBlocksFor,
   blocksFor,
   decodeFrontend,
   decodeRangeKey,
@@ -21,13 +22,13 @@ import {
   rangeFamily,
   rangeKind,
   type SetKind,
-  type SetRef,
   type SourceRangeKey,
 } from '../maps/layout.ts';
 import { portKeyOf } from '../maps/names.ts';
 import { type ArrayTable, element, type Tables } from '../maps/tables.ts';
 import {
   addPort,
+  baseBlock,
   blocksOf,
   type Caches,
   createCaches,
@@ -134,6 +135,7 @@ function adoptRanges(
 
 function take(ledger: Ledger, record: PortRecord): void {
   addPort(ledger, record);
+  for (const set of record.sets) if (set.base !== undefined) ledger.bases.set(set, record);
   const same = record.sets.find(({ members }) => isEqual(members, record.backends));
   if (same !== undefined) record.backends = same.members;
   for (const frontend of record.frontends) {
@@ -237,19 +239,31 @@ const isSameBytes = (a: Uint8Array, b: Uint8Array): boolean =>
   a.length === b.length && a.every((byte, index) => byte === b[index]);
 
 /** Equal refs are one set; a ref beyond the table is none (the next sync replaces it). */
-function readSet(slots: ArrayTable, port: PortRecord, ref: SetRef): SetRecord | undefined {
+function readSet(slots: ArrayTable, port: PortRecord, ref: RuleValue): SetRecord | undefined {
   const { block, members: length, kind } = ref;
   if (length === 0) return undefined;
   const known = port.sets.find(
     (set) => set.block === block && set.members.length === length && set.kind === kind,
   );
-  if (known !== undefined) return known;
+  if (known !== undefined) return withBase(slots, known, ref);
   if (block + blocksFor(length) > slots.length) return undefined;
   const [serviceId, ...members] = readRun(slots, block, length);
   const table = hasTable(kind) ? readTable(slots, tableBlock({ block, members }), kind) : NO_TABLE;
   if (serviceId !== port.serviceId || table === undefined) return undefined;
-  const set: SetRecord = { block, kind, members, ...table, isDamaged: false };
+  const set: SetRecord = { block, kind, members, ...table, base: undefined, isDamaged: false };
   port.sets = withItem(port.sets, set);
+  return withBase(slots, set, ref);
+}
+
+/** An agent that has died may have written it into some rules of its set alone. */
+function withBase(slots: ArrayTable, set: SetRecord, { hasBase }: RuleValue): SetRecord {
+  const first = baseBlock(set);
+  if (hasBase !== true || set.base !== undefined || first >= slots.length) return set;
+  const [entries = 0] = readRun(slots, first, 0);
+  if (entries === 0 || first + baseBlocksFor(entries) > slots.length) return set;
+  const run = readEntries(slots, first, entries + 1);
+  const digest = digestOf(run.subarray(0, entries));
+  set.base = { entries, digest, since: run[entries] ?? 0 };
   return set;
 }
 

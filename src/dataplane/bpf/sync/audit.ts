@@ -18,6 +18,7 @@ import { element } from '../maps/tables.ts';
 import { auditDirect } from './audit-direct.ts';
 import {
   allPorts,
+  baseBlock,
   frontendIdOf,
   frontendOf,
   type Ledger,
@@ -100,7 +101,12 @@ function auditSets({ tables }: Ledger, port: PortRecord): readonly Entry[] {
   for (const set of port.sets) {
     const { block, members } = set;
     const run = readRun(tables.slotBlock, block, members.length);
-    if (hasSameTable(tables, set) && isEqual(run, [port.serviceId, ...members])) continue;
+    if (
+      hasSameTable(tables, set) &&
+      hasSameBase(tables, set) &&
+      isEqual(run, [port.serviceId, ...members])
+    )
+      continue;
     const text = `set at block ${block} of ${port.key} differs`;
     drift.push({ id: { kind: 'set', port: port.key }, text });
     set.isDamaged = true;
@@ -116,6 +122,14 @@ function hasSameTable({ slotBlock }: Ledger['tables'], set: SetRecord): boolean 
   if (maglev === undefined) return isEqual(readRun(slotBlock, first, entries), [entries, ...table]);
   const [length] = readRun(slotBlock, first, 0);
   return length === entries && digestOf(readEntries(slotBlock, first, entries)) === maglev.digest;
+}
+
+function hasSameBase({ slotBlock }: Ledger['tables'], set: SetRecord): boolean {
+  const { base } = set;
+  if (base === undefined) return true;
+  const first = baseBlock(set);
+  const [length] = readRun(slotBlock, first, 0);
+  return length === base.entries && digestOf(readEntries(slotBlock, first, length)) === base.digest;
 }
 
 /** A damaged one is no longer found by its key; it becomes GONE once no set has its id. */

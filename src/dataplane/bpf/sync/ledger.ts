@@ -8,6 +8,7 @@ import type { NodeFacts, ServiceKey } from '../../../plan/types.ts';
 import type { FrontendId } from '../../entry.ts';
 import { BackendCache, FrontendCache } from '../maps/cache.ts';
 import {
+  baseBlocksFor,
   blocksFor,
   decodeFrontendKey,
   type Position,
@@ -39,9 +40,20 @@ export interface MaglevRecord {
   shares: string | undefined;
 }
 
+/** A Maglev table that connections without a record may have been chosen by: see service-port/base.ts. */
+export interface BaseRecord {
+  readonly entries: number;
+  /** Of the ids in the kernel. */
+  digest: number;
+  /** When the table ceased to be the current one, in seconds since boot. */
+  readonly since: number;
+}
+
 /** An immutable set in the kernel. */
 export interface SetRecord extends SetContent {
   readonly block: number;
+  /** Behind it; it may end before the set. */
+  base: BaseRecord | undefined;
   /** An audit found the kernel's copy changed: not reused, and retired once no frontend refers to it. */
   isDamaged: boolean;
 }
@@ -110,6 +122,8 @@ export interface Ledger {
   readonly damagedBackends: Set<number>;
   /** Made for the next apply: see maglev-tables.ts. */
   readonly maglevTables: Map<string, Uint16Array>;
+  /** The sets with a base, and some that have had one. */
+  readonly bases: Map<SetRecord, PortRecord>;
   retired: Retired;
   /** Of the backends that have ended since takeEnded(). */
   readonly ended: Set<Protocol>;
@@ -173,6 +187,7 @@ export function createLedger(tables: Tables, caches: Caches, taken: TakenIds): L
     owners: { IPv4: new Map(), IPv6: new Map() },
     damagedBackends: new Set(),
     maglevTables: new Map(),
+    bases: new Map(),
     retired: noneRetired(),
     ended: new Set(),
     nodePorts: 0,
@@ -239,10 +254,16 @@ export const withItem = <T>(list: readonly T[], item: T): readonly T[] =>
   exactList([...list, item]);
 
 /** The service id precedes the members, the number of its entries the table. */
-export const blocksOf = ({ members, table, maglev }: Omit<SetContent, 'kind'>): number => {
+export const blocksOf = (set: Omit<SetContent, 'kind'> & Pick<SetRecord, 'base'>): number =>
+  blocksWithoutBase(set) + (set.base === undefined ? 0 : baseBlocksFor(set.base.entries));
+
+const blocksWithoutBase = ({ members, table, maglev }: Omit<SetContent, 'kind'>): number => {
   const entries = maglev?.entries ?? table.length;
   return blocksFor(members.length) + (entries === 0 ? 0 : blocksFor(entries));
 };
+
+/** Where the base of a set begins: behind its table. */
+export const baseBlock = (set: SetRecord): number => set.block + blocksWithoutBase(set);
 
 /** Where the table of a set begins: in a block of its own. */
 export const tableBlock = ({ block, members }: Pick<SetRecord, 'block' | 'members'>): number =>

@@ -17,6 +17,7 @@ import { retireRange } from './satellites/range-registry.ts';
 import { applyDetector } from './satellites/source-ranges.ts';
 import { followNodes } from './service-port/backend-nodes.ts';
 import { freeOrphans } from './service-port/backends.ts';
+import { endBases, type IsOver } from './service-port/base.ts';
 
 export interface TableSync {
   readonly ledger: Ledger;
@@ -32,6 +33,8 @@ export interface TableSync {
    * apply rewrites what differs.
    */
   findDrift(): Generator<readonly Entry[]>;
+  /** Ends the bases of tables that are needed no more; by default all. Returns how many. */
+  endBases(isOver?: IsOver): number;
   /** True if the Service has a frontend programmed that its plan no longer has. */
   isLosing(plan: Plan, service: ServiceKey): boolean;
   /** Every Service of the plan, and every one of which something is programmed. */
@@ -106,6 +109,7 @@ export function createTableSync(tables: Tables, waitGracePeriod: () => Promise<v
       ledger.maglevTables.clear();
       return report;
     },
+    endBases: (isOver = () => true) => endBases(ledger, isOver),
     isLosing: (plan, service) => isLosing(ledger, plan, service),
     allServices: (plan) => new Set([...ledger.services.keys(), ...plan.services.keys()]),
     applyNode: (plan, local) => applyNodeAddresses(tables, acceptedAddresses(plan, local)),

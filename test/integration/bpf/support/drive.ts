@@ -130,6 +130,7 @@ export interface RuleSpec {
   readonly hasSourceRanges?: boolean;
   readonly returnsDirectly?: boolean;
   readonly inIpip?: boolean;
+  readonly hasBase?: boolean;
 }
 
 export const PLAIN_RULE = {
@@ -224,6 +225,13 @@ export class Drive {
     const at = (block + blocksFor(ids.length)) * SLOTS_PER_BLOCK;
     if (hasTable(kind)) slots.set([table.length, ...table], at);
     return set;
+  }
+
+  /** Behind a set that is there, with a table of so many entries if its kind has one. */
+  putBase({ block, members }: SetRef, entries: number | undefined, base: readonly number[]): void {
+    const slots = new Uint32Array(this.object.map('fl_slot_block').mmap());
+    const at = block + blocksFor(members) + (entries === undefined ? 0 : blocksFor(entries));
+    slots.set([base.length, ...base, 0], at * SLOTS_PER_BLOCK);
   }
 
   /** A frontend that is put again keeps its id. */

@@ -4,7 +4,7 @@ import { FairleadError } from '../../../../errors.ts';
 import type { BpfMap } from '../../../../sys/native.ts';
 import { bucketsFor } from '../../conn/sizes.ts';
 import { CONN_SLOTS } from '../../maps/conn-layout.ts';
-import { blocksFor, encodeU32, hasTable, setKindOf } from '../../maps/layout.ts';
+import { baseBlocksFor, blocksFor, encodeU32, hasTable, setKindOf } from '../../maps/layout.ts';
 import { sizeFor } from '../sizes.ts';
 import type { PinnedMap } from '../versions.ts';
 import { countEntries, entriesOf, indexOf, TYPE } from './entries.ts';
@@ -70,10 +70,20 @@ function frontendIds(opened: Opened): number[] {
   });
 }
 
-/** The table of a set begins with its length. */
-function tableBlocks(opened: Opened, block: number): number {
+/** The table of a set, and its base, begin with their length. */
+function lengthAt(opened: Opened, block: number): number {
   const slots = opened('fl_slot_block')?.from.get(encodeU32(block));
-  return slots === undefined ? 0 : blocksFor(Number(littleEndian(slots.subarray(0, 4))));
+  return slots === undefined ? 0 : Number(littleEndian(slots.subarray(0, 4)));
+}
+
+/** Where the last run of a set ends. @param end of its members */
+function endOfSet(
+  opened: Opened,
+  end: number,
+  { hasTable: isTable, hasBase }: { readonly hasTable: boolean; readonly hasBase: boolean },
+): number {
+  const base = isTable ? end + blocksFor(lengthAt(opened, end)) : end;
+  return hasBase ? base + baseBlocksFor(lengthAt(opened, base)) : base;
 }
 
 function usedBlocks(opened: Opened): number {
@@ -89,15 +99,21 @@ function usedBlocks(opened: Opened): number {
       from.get(new Uint8Array(Uint32Array.of(id).buffer)) ?? new Uint8Array(value.bytes);
     for (const rule of rules) {
       const of = (field: string) =>
-        numberAt(record, value, new RegExp(`^${rule.replace(/[[\]]/g, '\\$&')}\\.${field}$`));
+        numberAt(record, value, new RegExp(`^${escaped(rule)}\\.${field}$`));
       const members = of('members');
       if (members === 0) continue;
       const end = of('block') + blocksFor(members);
-      used = Math.max(used, end + (hasTable(setKindOf(of('kind'))) ? tableBlocks(opened, end) : 0));
+      const runs = {
+        hasTable: hasTable(setKindOf(of('kind'))),
+        hasBase: hasBit(record, value, new RegExp(`^${escaped(rule)}\\.flags\\.has_base$`)),
+      };
+      used = Math.max(used, endOfSet(opened, end, runs));
     }
   }
   return used;
 }
+
+const escaped = (rule: string): string => rule.replace(/[[\]]/g, '\\$&');
 
 const ACTIVE = 1;
 const TERMINATING = 2;
@@ -115,6 +131,11 @@ function numberAt(bytes: Uint8Array, side: Side, name: RegExp): number {
   const field = fieldAt(side, name);
   if (field === undefined) return 0;
   return Number(littleEndian(bytes.subarray(field.at, field.at + field.bytes)));
+}
+
+function hasBit(bytes: Uint8Array, { fields }: Side, name: RegExp): boolean {
+  const bit = parseFields(fields).find((field) => name.test(field.name))?.bit;
+  return bit !== undefined && (((bytes[bit >> 3] ?? 0) >> (bit & 7)) & 1) === 1;
 }
 
 export const littleEndian = (bytes: Uint8Array): bigint =>

@@ -18,13 +18,17 @@ export function contentsOf(
   port: ServicePortPlan,
   rendered: RenderedSet,
   ids: EnsuredBackends,
-  made: Uint16Array | undefined,
+  {
+    made,
+    former,
+  }: { readonly made: Uint16Array | undefined; readonly former: SetRecord | undefined },
 ): readonly (() => WantedSet)[] {
-  const wanted = (): WantedSet => setContent(port, rendered, ids, made);
+  const wanted = (): WantedSet => ({ ...setContent(port, rendered, ids, made), former });
   if (rendered.algorithm !== 'maglev') return [wanted];
-  const lesser = (['weighted-random', 'random'] as const).map(
-    (algorithm) => () => setContent(port, { ...rendered, algorithm }, ids),
-  );
+  const lesser = (['weighted-random', 'random'] as const).map((algorithm) => () => ({
+    ...setContent(port, { ...rendered, algorithm }, ids),
+    former,
+  }));
   return [wanted, ...lesser];
 }
 
@@ -40,6 +44,8 @@ export function ensureFirst(
       return { set: ensureSet(allocation, wanted), ...(lack && { lack }) };
     } catch (error) {
       if (!(error instanceof TableFull) || index === contents.length - 1) throw error;
+      // They end first, see endBases().
+      if (allocation.ledger.bases.size > 0) throw error;
       const held = formerMaglev(allocation, wanted);
       lack ??= lackOf(error, held === undefined ? 'random choice' : 'the table that it has');
       if (held !== undefined) return { set: held, lack };

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Maglev table of a set: what it is made of tells whether the kernel has it already, so that it is made only if not.
-import type { MaglevRecord, SetContent } from '../ledger.ts';
+import type { MaglevRecord, SetContent, SetRecord } from '../ledger.ts';
 
 /** A set that a port needs. */
 export interface WantedSet extends Omit<SetContent, 'maglev'> {
   readonly maglev?: WantedMaglev;
+  /** Connections of this one are to go on. */
+  readonly former?: SetRecord | undefined;
 }
 
 export interface WantedMaglev {

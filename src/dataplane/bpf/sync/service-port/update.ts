@@ -32,6 +32,7 @@ import {
 import { madeTable } from '../maglev-tables.ts';
 import { countFrontend, isNodePortKey } from '../satellites/service-ranges.ts';
 import { ensureBackends, retireBackends } from './backends.ts';
+import { forgetGone, formerSet } from './base.ts';
 import { contentsOf, ensureFirst, type FullTable } from './lesser-set.ts';
 import {
   type RenderedFrontend,
@@ -101,14 +102,16 @@ function ensureSets(
   port: ServicePortPlan,
   frontends: readonly RenderedFrontend[],
 ): { readonly sets: readonly MadeSet[]; readonly lack: FullTable | undefined } {
+  const { ledger, record } = allocation;
   const sets: MadeSet[] = [];
   let lack: FullTable | undefined;
   for (const rendered of renderSets(port, frontends)) {
     const { scope, algorithm, backends } = rendered;
     if (backends.length === 0) continue;
-    const made = madeTable(allocation.ledger, port, scope);
+    const made = madeTable(ledger, port, scope);
     const ids = ensureBackends(allocation, backends, wantsIpip(port));
-    const contents = contentsOf(port, rendered, ids, made);
+    const former = formerSet(ledger, record, frontends, rendered);
+    const contents = contentsOf(port, rendered, ids, { made, former });
     const ensured = ensureFirst(allocation, contents);
     sets.push({ scope, algorithm, set: ensured.set });
     lack ??= ensured.lack;
@@ -167,11 +170,8 @@ function frontendPut(
 
 function ruleValue(rule: RenderedRule, set: SetRecord | undefined): RuleValue {
   const { whenEmpty, masquerade, keepsLocalClient, hasSourceRanges, directReturn, ipip } = rule;
-  const { block, members, kind } = refOf(set);
   return {
-    block,
-    members,
-    kind,
+    ...refOf(set),
     whenEmpty,
     masquerade,
     keepsLocalClient,
@@ -270,6 +270,7 @@ export function finalizePort(
     ledger.retired.blocks.push({ first: set.block, blocks: blocksOf(set) });
   }
   retireUnused(ledger, record, port);
+  forgetGone(ledger, record);
   if (record.frontends.length > 0 || record.backends.length > 0) return false;
   removePort(ledger, record);
   ledger.retired.serviceIds.push(record.serviceId);

@@ -91,6 +91,7 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
       ['source_ranges', 3],
       ['direct_return', 5],
       ['ipip', 6],
+      ['has_base', 7],
     ]);
   });
 
