@@ -152,7 +152,7 @@ export async function openPacketLayer(
       backendNode: arrayTable(loaded.map('fl_backend_node')),
       localBackend: hashTable(loaded.map('fl_local_be')),
     };
-    const peers = createPeers(loaded.map('fl_peer'), log);
+    const peers = createPeers(hashTable(loaded.map('fl_peer')), log);
     const cookies = followCookies(loaded.map('fl_cookie'), parts.secretFile, log);
     const buckets = (family: Family): number =>
       loaded.map(`fl_client${digitOf(family)}`).info.maxEntries;
