@@ -145,7 +145,9 @@ export async function openPacketLayer(
     const followed = followSettings(loaded.map('fl_packet'), keptPorts, {
       ...{ resetsTcp, answersPing, timeouts, features, hasFormer },
     });
-    const followAddresses = answersPing ? followPing(loaded.map('fl_ping'), log) : undefined;
+    const followAddresses = answersPing
+      ? followPing(hashTable(loaded.map('fl_ping')), log)
+      : undefined;
     const conns = (): ConnTables => connTables(loaded.map);
     const traffic = arrayTable(loaded.map('fl_traffic'));
     const direct = {
