@@ -202,7 +202,7 @@ export async function openPacketLayer(
       noDirectReturn: cookies.lack,
       cookies: () => cookies.view(),
       features,
-      nameSockets: namedSockets(loaded.map('fl_refused_sock'), runtime),
+      nameSockets: namedSockets(hashTable(loaded.map('fl_refused_sock')), runtime),
       follow(plan, changed) {
         followed.node(plan.node);
         followAddresses?.(plan, changed);
