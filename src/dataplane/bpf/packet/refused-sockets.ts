@@ -35,6 +35,8 @@ export function namedSockets(
     runtime.view(0).setUint32(runtime.offset(0) + REFUSED_SOCKETS_OFFSET, rows.size, true);
     const [first] = failed;
     if (first === undefined) return;
-    throw new Error(`${table.name} refused ${failed.length} of ${wanted.size} sockets (${first.code})`);
+    throw new Error(
+      `${table.name} refused ${failed.length} of ${wanted.size} sockets (${first.code})`,
+    );
   };
 }
