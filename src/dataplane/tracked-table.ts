@@ -52,6 +52,13 @@ export class TrackedTable<K, V> {
     this.#target = target;
   }
 
+  /** Reads what an earlier process has left, all of which stays until something else is desired. @returns its keys */
+  adopt(): Iterable<K> {
+    this.#programmed = new Map(this.#target.read());
+    this.#isRead = true;
+    return [...this.#programmed.keys()];
+  }
+
   /** What is desired. */
   get(key: K): V | undefined {
     return this.#pending.has(key) ? this.#pending.get(key) : this.#programmed.get(key);

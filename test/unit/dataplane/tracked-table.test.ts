@@ -261,3 +261,22 @@ test('after an error in the middle of a write the rows are read again', () => {
   expect(table.write()).toEqual([]);
   expect(sorted(kernel)).toEqual([['b', 1]]);
 });
+
+test('before the first reading nothing is done, and what an earlier process left is no difference', () => {
+  kernel = new Map(Object.entries({ a: 1, b: 1 }));
+  const table: Table = new TrackedTable(target);
+  expect(table.isDone).toBe(false);
+  table.set('a', 2);
+  expect(table.audit()).toEqual({ repaired: [], failed: [] });
+  expect([sorted(kernel), table.isDone]).toEqual([[['a', 2]], true]);
+});
+
+test('what is adopted stays until something else is desired', () => {
+  kernel = new Map(Object.entries({ a: 1, b: 1, c: 1 }));
+  const table: Table = new TrackedTable(target);
+  expect([...table.adopt()]).toEqual(['a', 'b', 'c']);
+  table.set('a', 2);
+  table.delete('b');
+  expect(table.write()).toEqual([]);
+  expect(sorted(kernel)).toEqual(sorted(Object.entries({ a: 2, c: 1 })));
+});

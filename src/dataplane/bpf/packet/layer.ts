@@ -245,7 +245,7 @@ function followDevices(
   const follower = createDeviceFollower({
     xdp,
     ...{ network, policy, clock: SYSTEM_CLOCK, log },
-    table: deviceTable(map('fl_device')),
+    table: deviceTable(hashTable(map('fl_device'))),
     links: createKernelLinks({
       ...{ programs, load, order, ...(beforeLink && { beforeLink }) },
       folder: pinFolder(bpfRoot).links,
