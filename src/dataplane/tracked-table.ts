@@ -167,7 +167,8 @@ export class TrackedTable<K, V> {
       if (code === undefined) {
         if (desired === undefined) this.#programmed.delete(key);
         else this.#programmed.set(key, desired);
-        this.#desire(key, desired);
+        this.#pending.delete(key);
+        this.#failures.delete(key);
         continue;
       }
       const isRepeated = this.#failures.get(key) === code;
