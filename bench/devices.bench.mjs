@@ -11,6 +11,7 @@ const load = (path) => import(new URL(`../build/js/${path}`, import.meta.url));
 const { createDeviceFollower } = await load('dataplane/bpf/devices/follower.js');
 const { createKernelLinks } = await load('dataplane/bpf/devices/kernel-links.js');
 const { deviceTable } = await load('dataplane/bpf/devices/device-table.js');
+const { hashTable } = await load('dataplane/bpf/maps/kernel.js');
 const { followNetwork } = await load('sys/netlink/follow.js');
 const { SYSTEM_CLOCK } = await load('sys/clock.js');
 const native = await load('sys/native.js');
@@ -33,7 +34,7 @@ try {
   const follower = createDeviceFollower({
     network,
     policy: { patterns: ['auto'], podDevices: undefined },
-    table: deviceTable(object.map('fl_device')),
+    table: deviceTable(hashTable(object.map('fl_device'))),
     links: createKernelLinks({
       ...{ programs, folder, order: 'outer' },
       links: () => network.current().links.values(),

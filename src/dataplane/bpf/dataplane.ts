@@ -10,7 +10,6 @@ import type { Capabilities } from '../capabilities.ts';
 import type {
   AuditReport,
   Dataplane,
-  FailedEntry,
   HeldFrontend,
   NodeAddress,
   SyncReport,
@@ -84,7 +83,6 @@ class BpfDataplane implements Dataplane {
   readonly #turns = createTurns();
   readonly #staleSockets: StaleSockets | undefined;
   #core: TableSync;
-  #nodeAddresses: NodeAddresses;
   /** The plan as far as this kernel can do it. */
   readonly #withSupportedFeatures: (plan: Plan) => Plan;
   /** A previous agent may have died with ids and blocks that were retired but not released. */
@@ -106,7 +104,6 @@ class BpfDataplane implements Dataplane {
       noDirectReturn === undefined ? (plan) => plan : withoutDirectReturn();
     this.#grace = createGracePeriods(parts.waitGracePeriod, parts.log);
     this.#core = createTableSync(parts.tables, this.#grace.wait);
-    this.#nodeAddresses = createNodeAddresses(this.#core);
     this.#adopted = this.#grace.wait();
     this.#staleSockets = parts.staleSockets?.({
       isServed: (socket) => isServed(this.#core.ledger, socket),
@@ -134,7 +131,7 @@ class BpfDataplane implements Dataplane {
       this.#endBases(core);
       const report = await this.#apply(plan, changed === 'all' ? core.allServices(plan) : changed);
       if (this.#isClosed) return report;
-      const failed = [...undetected, ...this.#nodeAddresses.follow(plan, addresses)];
+      const failed = [...undetected, ...core.nodeAddresses.follow(plan, addresses)];
       if (changed === 'all') core.dropStray();
       this.#release(changed === 'all');
       this.#parts.packets?.begin();
@@ -154,11 +151,12 @@ class BpfDataplane implements Dataplane {
       const report = await this.#apply(plan, core.allServices(plan));
       if (this.#isClosed) return { drift: this.#drift, report };
       core.dropStray();
-      const failed = [...undetected, ...this.#nodeAddresses.check(plan, addresses)];
+      const node = core.nodeAddresses.audit(plan, addresses);
       this.#release(true);
-      const drift = this.#drift;
+      const drift = [...this.#drift, ...node.drift];
       this.#drift = [];
-      return { drift, report: { ...report, failed: [...report.failed, ...failed] } };
+      const failed = [...report.failed, ...undetected, ...node.failed];
+      return { drift, report: { ...report, failed } };
     });
   }
 
@@ -254,7 +252,6 @@ class BpfDataplane implements Dataplane {
   #adoptAnew(): void {
     this.#core.close();
     this.#core = createTableSync(this.#parts.tables, this.#grace.wait);
-    this.#nodeAddresses = createNodeAddresses(this.#core);
     this.#adopted = this.#grace.wait();
     this.#isUnsure = false;
   }
@@ -339,24 +336,3 @@ const sum = (reports: readonly SyncReport[]): SyncReport => ({
   failed: reports.flatMap(({ failed }) => failed),
   elapsedMs: reports.reduce((total, { elapsedMs }) => total + elapsedMs, 0),
 });
-
-interface NodeAddresses {
-  /** Writes only if something changed since the last sync, or if that failed. */
-  follow(plan: Plan, local: readonly NodeAddress[]): readonly FailedEntry[];
-  /** Always compares with the table. */
-  check(plan: Plan, local: readonly NodeAddress[]): readonly FailedEntry[];
-}
-
-function createNodeAddresses(core: TableSync): NodeAddresses {
-  let last: { accepted: Plan['nodePortAddresses']; local: readonly NodeAddress[] } | undefined;
-  const check: NodeAddresses['check'] = (plan, local) => {
-    const failed = core.applyNode(plan, local);
-    last = failed.length === 0 ? { accepted: plan.nodePortAddresses, local } : undefined;
-    return failed;
-  };
-  return {
-    check,
-    follow: (plan, local) =>
-      last?.accepted === plan.nodePortAddresses && last.local === local ? [] : check(plan, local),
-  };
-}

@@ -13,7 +13,6 @@ import { createLogger } from '../../../src/log.ts';
 import type { ObjectChange } from '../../../src/model/types.ts';
 import { createPlanner } from '../../../src/plan/planner.ts';
 import { openServers, type Servers } from '../../../src/server/servers.ts';
-import type { BpfMap } from '../../../src/sys/native.ts';
 import { memoryDataplane } from '../../support/dataplane/memory-dataplane.ts';
 import { remove } from '../../support/objects.ts';
 import { createMemoryTables } from '../../support/tables/memory.ts';
@@ -33,12 +32,7 @@ const endpoints = (number: number, ...addresses: string[]): ObjectChange =>
     addresses.map((address) => ready(address)),
   );
 
-const pings = {
-  info: { name: 'fl_ping', keySize: 16 },
-  readAll: () => ({ keys: new Uint8Array(), values: new Uint8Array(), count: 0 }),
-  put: () => undefined,
-  delete: () => true,
-} as unknown as BpfMap;
+const pings = { name: 'fl_ping', readAll: () => [], put: () => [], delete: () => [] };
 
 /** Sizes of the large Maps and Sets that are read from end to end, while they are watched. */
 function watchCollections(): { readonly read: number[]; end(): void } {

@@ -1,33 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // The entries of fl_device, in which the packet programs look up the device that they run on.
-
-import { FairleadError } from '../../../errors.ts';
-import type { BpfMap } from '../../../sys/native.ts';
-import { codeOf } from '../loader/errors.ts';
 import { decodeU32, encodeU32 } from '../maps/layout.ts';
 import { encodeDevice } from '../maps/packet-layout.ts';
+import { type RowCodec, rowsOf } from '../maps/rows.ts';
+import type { HashTable } from '../maps/tables.ts';
 import type { DeviceTable } from './follower.ts';
 
-/** `put` throws MAP_FULL. */
-export const deviceTable = (map: BpfMap): DeviceTable => ({
-  put(device) {
-    const value = encodeDevice(device);
-    try {
-      map.put(encodeU32(device.ifindex), value);
-    } catch (error) {
-      if (codeOf(error) !== 'E2BIG') throw error;
-      const { name, maxEntries } = map.info;
-      throw new FairleadError(
-        'ATTACH_FAILED',
-        `the map ${name} is full (${maxEntries} devices): leave devices out with --devices`,
-      );
-    }
-  },
-  delete: (ifindex) => void map.delete(encodeU32(ifindex)),
-  keys() {
-    const { keys, count } = map.readAll();
-    return Array.from({ length: count }, (_, index) =>
-      decodeU32(keys.subarray(4 * index, 4 * index + 4)),
-    );
-  },
+const ENTRIES: RowCodec<number, string> = {
+  encodeKey: encodeU32,
+  decodeKey: decodeU32,
+  encodeValue: (json) => encodeDevice(JSON.parse(json)),
+  // What an earlier agent has written is not looked at: each entry is written once.
+  decodeValue: () => '',
+};
+
+export const deviceTable = (table: HashTable): DeviceTable => ({
+  ...rowsOf(table, ENTRIES),
+  refusal: (code) =>
+    code === 'E2BIG'
+      ? `the map ${table.name} is full (${table.capacity} devices): leave devices out with --devices`
+      : `the map ${table.name} refused its entry (${code})`,
 });

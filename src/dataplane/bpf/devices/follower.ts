@@ -7,6 +7,7 @@ import type { Clock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../log.ts';
 import type { NetworkFollower } from '../../../sys/netlink/follow.ts';
 import type { DeviceView } from '../../snapshot.ts';
+import { type RowTarget, TrackedTable } from '../../tracked-table.ts';
 import { codeOf } from '../loader/errors.ts';
 import type { DeviceValue } from '../maps/packet-layout.ts';
 import type { XdpFollower } from '../xdp/follower.ts';
@@ -14,13 +15,10 @@ import { type DeviceLinks, DIRECTIONS, type Direction } from './device-links.ts'
 import { type DeviceDecision, type DevicePolicy, decideDevices } from './policy.ts';
 import { createProgramLoads, type ProgramLoads } from './program-loads.ts';
 
-/** The map in which programs look up the device that they run on. */
-export interface DeviceTable {
-  put(device: DeviceValue): void;
-  /** Fine if there is none. */
-  delete(ifindex: number): void;
-  /** Every ifindex in it. */
-  keys(): readonly number[];
+/** The map in which programs look up the device that they run on: JSON of a DeviceValue, by ifindex. */
+export interface DeviceTable extends RowTarget<number, string> {
+  /** Why a row was refused, and what to do. */
+  refusal(code: string): string;
 }
 
 export interface FollowerParts {
@@ -62,8 +60,6 @@ interface Held {
   name: string;
   isL3: boolean;
   readonly directions: Set<Direction>;
-  /** Of its entry in the table. */
-  entry: string;
 }
 
 interface Failure {
@@ -78,6 +74,7 @@ const NAMED = 5;
 
 class Follower implements DeviceFollower {
   readonly #parts: FollowerParts;
+  readonly #entries: TrackedTable<number, string>;
   readonly #held = new Map<number, Held>();
   readonly #failures = new Map<number, Failure>();
   readonly #backoff;
@@ -90,6 +87,7 @@ class Follower implements DeviceFollower {
 
   constructor(parts: FollowerParts) {
     this.#parts = parts;
+    this.#entries = new TrackedTable(parts.table);
     this.#backoff = createBackoff(
       { firstMs: 100, maxMs: 30_000, jitter: 'equal' },
       parts.clock.random,
@@ -101,8 +99,11 @@ class Follower implements DeviceFollower {
       this.#hold(ifindex, { name, isL3 }).directions.add(direction);
     }
     const adopted = this.#held.size;
+    // Of devices that went while no agent ran.
+    for (const ifindex of this.#entries.adopt()) {
+      if (!this.#held.has(ifindex)) this.#entries.delete(ifindex);
+    }
     this.#reconcile();
-    this.#dropStrayEntries();
     if (parts.isAgain !== true)
       parts.log.info({ devices: this.#held.size, adopted }, 'devices attached');
     this.#isStarted = true;
@@ -154,6 +155,7 @@ class Follower implements DeviceFollower {
     const detached = this.#detachOthers(wanted);
     this.#rename(wanted);
     for (const decision of wanted) this.#enter(decision);
+    this.#writeEntries();
     const served = wanted.filter((decision) => this.#hasPrograms(decision));
     const attached = new Set(ATTACH_ORDER.flatMap((one) => this.#attach(served, one)));
     this.#report({ attached: [...attached], detached, before });
@@ -180,7 +182,7 @@ class Follower implements DeviceFollower {
 
   /** Ingress first: no request is translated whose replies are not. */
   #detach(ifindex: number, { directions }: Held): boolean {
-    const { links, table, xdp } = this.#parts;
+    const { links, xdp } = this.#parts;
     return this.#try(ifindex, () => {
       xdp?.leave(ifindex);
       for (const direction of DIRECTIONS) {
@@ -188,7 +190,7 @@ class Follower implements DeviceFollower {
         links.detach(ifindex, direction);
         directions.delete(direction);
       }
-      table.delete(ifindex);
+      this.#entries.delete(ifindex);
       this.#held.delete(ifindex);
     });
   }
@@ -207,21 +209,22 @@ class Follower implements DeviceFollower {
     });
   }
 
-  /** The entry comes before the programs that look it up. */
+  /** To be written before the programs that look it up are attached. */
   #enter({ link: { ifindex, name, mac }, ...decision }: DeviceDecision): void {
     const isXdpTarget = this.#parts.xdp?.isTarget(ifindex) ?? false;
     const isServed = this.#parts.xdp?.isServed(ifindex) ?? false;
     const { isL3, isPod, dropsOthers, isUplink, role, snat } = decision;
     const [leadsToPod, isTunnel] = [role === 'pod', role === 'tunnel'];
     const flags = { isPod, leadsToPod, isXdpTarget, dropsOthers, isUplink, isTunnel };
-    const value = { ifindex, snat, ...flags, mac: isServed ? mac : undefined };
-    const entry = JSON.stringify(value);
-    const held = this.#hold(ifindex, { name, isL3 });
-    if (held.entry === entry) return;
-    this.#try(ifindex, () => {
-      this.#parts.table.put(value);
-      held.entry = entry;
-    });
+    const value: DeviceValue = { ifindex, snat, ...flags, mac: isServed ? mac : undefined };
+    this.#hold(ifindex, { name, isL3 });
+    this.#entries.set(ifindex, JSON.stringify(value));
+  }
+
+  #writeEntries(): void {
+    for (const { key, code } of this.#entries.write()) {
+      this.#failures.set(key, { reason: this.#parts.table.refusal(code), isGone: false });
+    }
   }
 
   #attach(wanted: readonly DeviceDecision[], direction: Direction): readonly string[] {
@@ -237,7 +240,7 @@ class Follower implements DeviceFollower {
   }
 
   #hold(ifindex: number, { name, isL3 = false }: { name: string; isL3?: boolean }): Held {
-    const held = this.#held.get(ifindex) ?? { name, isL3, directions: new Set(), entry: '' };
+    const held = this.#held.get(ifindex) ?? { name, isL3, directions: new Set() };
     this.#held.set(ifindex, held);
     return held;
   }
@@ -257,14 +260,6 @@ class Follower implements DeviceFollower {
       return this.#parts.links.isAttached(ifindex, direction);
     } catch {
       return false;
-    }
-  }
-
-  /** Of devices that went while no agent ran. */
-  #dropStrayEntries(): void {
-    const { table } = this.#parts;
-    for (const ifindex of table.keys()) {
-      if (!this.#held.has(ifindex)) this.#try(ifindex, () => table.delete(ifindex));
     }
   }
 

@@ -149,14 +149,16 @@ export async function openPacketLayer(
     const followed = followSettings(loaded.map('fl_packet'), keptPorts, {
       ...{ resetsTcp, answersPing, timeouts, features, hasFormer },
     });
-    const followAddresses = answersPing ? followPing(loaded.map('fl_ping'), log) : undefined;
+    const followAddresses = answersPing
+      ? followPing(hashTable(loaded.map('fl_ping')), log)
+      : undefined;
     const conns = (): ConnTables => connTables(loaded.map);
     const traffic = arrayTable(loaded.map('fl_traffic'));
     const direct = {
       backendNode: arrayTable(loaded.map('fl_backend_node')),
       localBackend: hashTable(loaded.map('fl_local_be')),
     };
-    const peers = createPeers(loaded.map('fl_peer'), log);
+    const peers = createPeers(hashTable(loaded.map('fl_peer')), log);
     const cookies = followCookies(loaded.map('fl_cookie'), parts.secretFile, log);
     const buckets = (family: Family): number =>
       loaded.map(`fl_client${digitOf(family)}`).info.maxEntries;
@@ -205,7 +207,7 @@ export async function openPacketLayer(
       noDirectReturn: cookies.lack,
       cookies: () => cookies.view(),
       features,
-      nameSockets: namedSockets(loaded.map('fl_refused_sock'), runtime),
+      nameSockets: namedSockets(hashTable(loaded.map('fl_refused_sock')), runtime),
       follow(plan, changed) {
         followed.node(plan.node);
         followAddresses?.(plan, changed);
@@ -249,7 +251,7 @@ function followDevices(
   const follower = createDeviceFollower({
     xdp,
     ...{ network, policy, isAgain, clock: SYSTEM_CLOCK, log },
-    table: deviceTable(map('fl_device')),
+    table: deviceTable(hashTable(map('fl_device'))),
     links: createKernelLinks({
       ...{ programs, load, order, ...(beforeLink && { beforeLink }) },
       folder: pinFolder(bpfRoot).links,

@@ -3,17 +3,11 @@
 // Geneve is accepted from all: another node may have read our annotation before we have read its own.
 import type { Logger } from '../../../log.ts';
 import type { NodeFacts } from '../../../plan/types.ts';
-import type { BpfMap } from '../../../sys/native.ts';
 import type { Entry } from '../../entry.ts';
-import { codeOf } from '../loader/errors.ts';
-import {
-  decodeNodeAddress,
-  decodePeer,
-  encodeNodeAddress,
-  encodePeer,
-} from '../maps/direct-layout.ts';
-
-type PeerMap = Pick<BpfMap, 'readAll' | 'put' | 'delete' | 'info'>;
+import { type RowFailure, TrackedTable } from '../../tracked-table.ts';
+import { decodePeer, encodeNodeAddress, encodePeer } from '../maps/direct-layout.ts';
+import { decodePingKey } from '../maps/packet-layout.ts';
+import { differenceText, type RowCodec, type RowTable, rowsOf, warnOfRows } from '../maps/rows.ts';
 
 /** Does not take requests. */
 const NO_PORT = 0;
@@ -26,96 +20,55 @@ export interface Peers {
 }
 
 type Followed = Pick<NodeFacts, 'peers'>;
-type Ports = ReadonlyMap<string, number>;
 
-export function createPeers(map: PeerMap, log: Pick<Logger, 'warn'>): Peers {
+/** What programs have learnt of the way there is in the same element: it is written only if the port changes. */
+const PORTS: RowCodec<string, number> = {
+  encodeKey: encodeNodeAddress,
+  decodeKey: decodePingKey,
+  encodeValue: (port) => encodePeer({ port }),
+  decodeValue: (bytes) => decodePeer(bytes).port,
+};
+
+export function createPeers(table: RowTable, log: Pick<Logger, 'warn'>): Peers {
+  const rows = new TrackedTable(rowsOf(table, PORTS));
   let last: NodeFacts['peers'];
-  let held: Ports | undefined;
-  /** Whose element is not as it should be: it differs because of that, and is told once. */
-  let refused: ReadonlySet<string> = new Set();
-  const put = (address: string, port: number, isKnown: boolean): boolean => {
-    try {
-      map.put(encodeNodeAddress(address), encodePeer({ port }));
-      return true;
-    } catch (error) {
-      const fields = { address, map: map.info.name, code: codeOf(error) };
-      if (!refused.has(address)) log.warn(fields, isKnown ? LOST_PORT : LOST_NODE);
-      return false;
-    }
-  };
-  /** What programs have learnt of the way there is in the same element: it is written only if the port changes. */
-  const write = (wanted: Ports, known: Ports): void => {
-    for (const address of known.keys()) {
-      if (!wanted.has(address)) map.delete(encodeNodeAddress(address));
-    }
-    const written = new Map<string, number>();
-    const failed = new Set<string>();
-    for (const [address, port] of wanted) {
-      const before = known.get(address);
-      const isWritten = before === port || put(address, port, before !== undefined);
-      if (!isWritten) failed.add(address);
-      const now = isWritten ? port : before;
-      if (now !== undefined) written.set(address, now);
-    }
-    held = written;
-    refused = failed;
-  };
+  const warn = (failed: readonly RowFailure<string, number>[]): void =>
+    warnOfRows(log, table, failed, consequence);
   return {
     follow({ peers }) {
       // Until all Nodes are known, those of an earlier agent are kept.
-      if (peers === undefined || peers === last) return;
-      write(portsOf(peers), held ?? portsIn(map));
+      if (peers === undefined) return;
+      if (peers !== last) rows.setAll(portsOf(peers));
       last = peers;
+      if (!rows.isDone) warn(rows.write());
     },
     audit({ peers }) {
       // An earlier agent's, or a plan that is still to be synced.
       if (peers === undefined || peers !== last) return [];
-      const known = portsIn(map);
-      const before = refused;
-      write(portsOf(peers), known);
-      return differences(known, held ?? known).filter(({ id }) => !before.has(id.address));
+      const { repaired, failed } = rows.audit();
+      warn(failed);
+      return repaired.map((difference) => ({
+        id: { kind: 'peer', address: difference.key },
+        text: `peer ${difference.key} ${differenceText(difference, 'is no address of a Node')}`,
+      }));
     },
   };
 }
 
-const LOST_NODE = 'requests to this node are masqueraded, and none is taken from it';
-const LOST_PORT = 'requests to this node go to its former port, or are masqueraded if it had none';
-
-function differences(before: Ports, now: Ports): readonly PeerEntry[] {
-  const stray = [...before.keys()].filter((address) => !now.has(address));
-  const changed = [...now].filter(([address, port]) => before.get(address) !== port);
-  return [
-    ...stray.map((address) => entryOf(address, 'is no address of a Node')),
-    ...changed.map(([address]) => entryOf(address, before.has(address) ? 'differs' : 'is missing')),
-  ];
+function consequence({ programmed, desired }: RowFailure<string, number>): string {
+  if (desired === undefined) return 'requests from this address are still taken as of a node';
+  return programmed === undefined
+    ? 'requests to this node are masqueraded, and none is taken from it'
+    : 'requests to this node go to its former port, or are masqueraded if it had none';
 }
 
-type PeerEntry = Entry & { readonly id: { readonly kind: 'peer'; readonly address: string } };
-
-const entryOf = (address: string, what: string): PeerEntry => ({
-  id: { kind: 'peer', address },
-  text: `peer ${address} ${what}`,
-});
-
 /** An address that two Nodes claim is the first one's, by name. */
-function portsOf(peers: NonNullable<NodeFacts['peers']>): Ports {
+function portsOf(peers: NonNullable<NodeFacts['peers']>): ReadonlyMap<string, number> {
   const ports = new Map<string, number>();
   for (const { addresses, directReturnPort = NO_PORT } of peers.values()) {
     for (const address of addresses) {
       if (!ports.has(address)) ports.set(address, directReturnPort);
     }
-  }
-  return ports;
-}
-
-function portsIn(map: PeerMap): Ports {
-  const { keys, values, count } = map.readAll();
-  const { keySize, valueSize } = map.info;
-  const ports = new Map<string, number>();
-  for (let at = 0; at < count; at += 1) {
-    const address = decodeNodeAddress(keys.subarray(at * keySize, (at + 1) * keySize));
-    const { port } = decodePeer(values.slice(at * valueSize, (at + 1) * valueSize));
-    if (address !== undefined) ports.set(address, port);
   }
   return ports;
 }

@@ -3,14 +3,19 @@
 // node, which answers for them itself.
 import type { Logger } from '../../../log.ts';
 import type { Plan, ServiceKey, ServicePlan } from '../../../plan/types.ts';
-import type { BpfMap } from '../../../sys/native.ts';
-import { codeOf } from '../loader/errors.ts';
-import { encodeU32 } from '../maps/layout.ts';
+import { TrackedTable } from '../../tracked-table.ts';
+import { decodeU32, encodeU32 } from '../maps/layout.ts';
 import { decodePingKey, encodePingKey } from '../maps/packet-layout.ts';
+import { type RowCodec, type RowTable, rowsOf, warnOfRows } from '../maps/rows.ts';
 
-type PingMap = Pick<BpfMap, 'readAll' | 'put' | 'delete' | 'info'>;
+const ANSWERED = 1;
 
-const VALUE = encodeU32(1);
+const ADDRESSES: RowCodec<string, number> = {
+  encodeKey: encodePingKey,
+  decodeKey: decodePingKey,
+  encodeValue: encodeU32,
+  decodeValue: decodeU32,
+};
 
 type Followed = Pick<Plan, 'services' | 'node'>;
 
@@ -19,53 +24,36 @@ type Followed = Pick<Plan, 'services' | 'node'>;
  * Services have changed: the others, ten thousand perhaps, are not looked at.
  */
 export function followPing(
-  map: PingMap,
+  table: RowTable,
   log: Pick<Logger, 'warn'>,
 ): (plan: Followed, changed: Iterable<ServiceKey> | 'all') => void {
-  const held = new Set<string>();
-  /** Those that may be in the map without a use, or not be in it with one; also what an attempt has left as it was. */
-  const pending = new Set<string>();
+  const rows = new TrackedTable(rowsOf(table, ADDRESSES));
   const uses = createUses();
+  let local: ReadonlySet<string> = new Set();
   let node: Plan['node'] | undefined;
-  const put = (address: string): void => {
-    try {
-      map.put(encodePingKey(address), VALUE);
-      held.add(address);
-      pending.delete(address);
-    } catch (error) {
-      log.warn({ address, map: map.info.name, code: codeOf(error) }, 'pings are not answered');
-    }
-  };
-  const remove = (address: string): void => {
-    if (held.has(address)) map.delete(encodePingKey(address));
-    held.delete(address);
-    pending.delete(address);
-  };
-  const take = ({ services }: Followed, changed: Iterable<ServiceKey> | 'all'): void => {
-    const keys = changed === 'all' ? [...uses.services(), ...services.keys()] : changed;
-    for (const key of keys) {
-      for (const address of uses.set(key, services.get(key))) pending.add(address);
-    }
-    for (const address of changed === 'all' ? [...held, ...uses.addresses()] : [])
-      pending.add(address);
+  const follow = (address: string): void => {
+    if (uses.has(address) && !local.has(address)) rows.set(address, ANSWERED);
+    else rows.delete(address);
   };
   return (plan, changed) => {
-    if (node === undefined) for (const address of addressesIn(map)) held.add(address);
-    take(plan, node === plan.node ? changed : 'all');
-    node = plan.node;
-    const local = new Set(node.localAddresses);
-    const isWanted = (address: string): boolean => uses.has(address) && !local.has(address);
-    for (const address of pending) if (!isWanted(address)) remove(address);
-    for (const address of pending) {
-      if (held.has(address)) pending.delete(address);
-      else put(address);
+    const { services } = plan;
+    if (node !== plan.node) {
+      const former = local;
+      node = plan.node;
+      local = new Set(node.localAddresses);
+      for (const address of [...former, ...local]) follow(address);
     }
+    const keys = changed === 'all' ? [...uses.services(), ...services.keys()] : changed;
+    for (const key of keys) for (const address of uses.set(key, services.get(key))) follow(address);
+    if (!rows.isDone) warnOfRows(log, table, rows.write(), consequence);
   };
 }
 
+const consequence = ({ desired }: { readonly desired: number | undefined }): string =>
+  desired === undefined ? 'pings are still answered' : 'pings are not answered';
+
 interface Uses {
   services(): Iterable<ServiceKey>;
-  addresses(): Iterable<string>;
   has(address: string): boolean;
   /** @returns the addresses that the Service had, and has; none if it is the same (===) as before */
   set(key: ServiceKey, service: ServicePlan | undefined): readonly string[];
@@ -82,7 +70,6 @@ function createUses(): Uses {
   };
   return {
     services: () => known.keys(),
-    addresses: () => counts.keys(),
     has: (address) => counts.has(address),
     set(key, service) {
       const former = known.get(key);
@@ -104,14 +91,4 @@ function addressesOf(service: ServicePlan | undefined): readonly string[] {
     for (const { address } of frontends) if (address !== undefined) addresses.push(address);
   }
   return addresses;
-}
-
-function addressesIn(map: PingMap): Set<string> {
-  const { keys, count } = map.readAll();
-  const { keySize } = map.info;
-  return new Set(
-    Array.from({ length: count }, (_, index) =>
-      decodePingKey(keys.subarray(index * keySize, (index + 1) * keySize)),
-    ),
-  );
 }

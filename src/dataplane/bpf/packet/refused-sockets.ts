@@ -1,43 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 // fl_refused_sock: stale sockets of pods, whose datagrams the packet programs send to another backend of the Service, or
 // refuse.
-import type { BpfMap } from '../../../sys/native.ts';
-import { REFUSED_SOCKETS_OFFSET } from '../maps/layout.ts';
+import { TrackedTable } from '../../tracked-table.ts';
+import { decodeU32, encodeU32, REFUSED_SOCKETS_OFFSET } from '../maps/layout.ts';
+import { type RowCodec, type RowTable, rowsOf } from '../maps/rows.ts';
 import type { ArrayTable } from '../maps/tables.ts';
 import type { NamedSockets } from '../stale-sockets/pass.ts';
 
 /** All of them, by their cookies: others are left alone from now on. */
 export type NameSockets = (sockets: NamedSockets) => void;
 
-type SocketMap = Pick<BpfMap, 'readAll' | 'putBatch' | 'deleteBatch'>;
-
 /** As enum stale_datagrams of bpf/packet/answer/stale.h. */
 export const DATAGRAMS = { refused: 1, served: 2 } as const;
 
+const COOKIES: RowCodec<bigint, number> = {
+  encodeKey: (cookie) => new Uint8Array(BigUint64Array.of(cookie).buffer),
+  decodeKey: (bytes) => new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(0, true),
+  encodeValue: encodeU32,
+  decodeValue: decodeU32,
+};
+
 /** Programs look into the map only while the count says that something is there. */
 export function namedSockets(
-  map: SocketMap,
+  table: RowTable,
   runtime: Pick<ArrayTable, 'view' | 'offset'>,
 ): NameSockets {
+  const rows = new TrackedTable(rowsOf(table, COOKIES));
   return ({ served, refused }) => {
-    const { keys, count } = map.readAll();
-    const held = new BigUint64Array(keys.slice(0, 8 * count).buffer);
-    const cookies = [...served, ...refused];
-    const wanted = new Set(cookies);
-    const vanished = held.filter((cookie) => !wanted.has(cookie));
-    if (vanished.length > 0) map.deleteBatch(bytesOf(vanished));
-    if (cookies.length > 0) {
-      const values = new Uint32Array(cookies.length).fill(DATAGRAMS.refused);
-      values.fill(DATAGRAMS.served, 0, served.length);
-      const { error } = map.putBatch(
-        bytesOf(BigUint64Array.from(cookies)),
-        new Uint8Array(values.buffer),
-      );
-      if (error !== undefined) throw error;
-    }
-    runtime.view(0).setUint32(runtime.offset(0) + REFUSED_SOCKETS_OFFSET, wanted.size, true);
+    const wanted = new Map<bigint, number>();
+    for (const cookie of refused) wanted.set(cookie, DATAGRAMS.refused);
+    for (const cookie of served) wanted.set(cookie, DATAGRAMS.served);
+    rows.setAll(wanted);
+    const { failed } = rows.audit();
+    runtime.view(0).setUint32(runtime.offset(0) + REFUSED_SOCKETS_OFFSET, rows.size, true);
+    const [first] = failed;
+    if (first === undefined) return;
+    throw new Error(
+      `${table.name} refused ${failed.length} of ${wanted.size} sockets (${first.code})`,
+    );
   };
 }
-
-const bytesOf = (cookies: BigUint64Array): Uint8Array =>
-  new Uint8Array(cookies.buffer, cookies.byteOffset, cookies.byteLength);

@@ -2,7 +2,7 @@
 // Synchronizes Tables with plans, synchronously: adopts their contents, applies plans, audits, and makes
 // retired ids reusable. No system call of its own; ../dataplane.ts makes the asynchronous dataplane of it.
 import type { Plan, ServiceKey } from '../../../plan/types.ts';
-import type { FailedEntry, NodeAddress, SyncReport } from '../../dataplane.ts';
+import type { FailedEntry, SyncReport } from '../../dataplane.ts';
 import type { Entry } from '../../entry.ts';
 import type { Tables } from '../maps/tables.ts';
 import { adopt, rangeIdsWithin } from './adopt.ts';
@@ -12,7 +12,7 @@ import { allPorts, drainRetired, isRetiredEmpty, type Ledger } from './ledger.ts
 import { makeTables } from './maglev-tables.ts';
 import { release } from './release.ts';
 import { repairLocalBackends } from './satellites/held-backends.ts';
-import { acceptedAddresses, applyNodeAddresses } from './satellites/node.ts';
+import { createNodeAddresses, type NodeAddresses } from './satellites/node.ts';
 import { retireRange } from './satellites/range-registry.ts';
 import { applyDetector } from './satellites/source-ranges.ts';
 import { followNodes } from './service-port/backend-nodes.ts';
@@ -45,8 +45,8 @@ export interface TableSync {
   applyDetector(plan: Plan): readonly FailedEntry[];
   /** Updates the addresses of the nodes of backends. Cheap if nothing changed. */
   followNodes(node: Plan['node']): void;
-  /** Updates the NodePort addresses from the plan and the node's current addresses. */
-  applyNode(plan: Plan, local: readonly NodeAddress[]): readonly FailedEntry[];
+  /** NodePort addresses, from the plan and the node's current addresses. */
+  readonly nodeAddresses: NodeAddresses;
   /**
    * Makes retired ids reusable, after every program that may still use them has ended.
    * Calls that overlap share one wait. Resolves with false if there was nothing to release.
@@ -112,7 +112,7 @@ export function createTableSync(tables: Tables, waitGracePeriod: () => Promise<v
     endBases: (isOver = () => true) => endBases(ledger, isOver),
     isLosing: (plan, service) => isLosing(ledger, plan, service),
     allServices: (plan) => new Set([...ledger.services.keys(), ...plan.services.keys()]),
-    applyNode: (plan, local) => applyNodeAddresses(tables, acceptedAddresses(plan, local)),
+    nodeAddresses: createNodeAddresses(tables),
     followNodes: ({ peers }) => followNodes(ledger, peers),
     applyDetector: (plan) => applyDetector(ledger, plan),
     findDrift: () => findDrift(ledger),

@@ -33,9 +33,16 @@ const follower = createDeviceFollower({
     links: () => network.current().links.values(),
   }),
   table: {
-    put: (entry) => table.set(entry.ifindex, entry),
-    delete: (ifindex) => table.delete(ifindex),
-    keys: () => [...table.keys()],
+    read: () => table,
+    put(rows) {
+      for (const [ifindex, entry] of rows) table.set(ifindex, entry);
+      return [];
+    },
+    delete(gone) {
+      for (const ifindex of gone) table.delete(ifindex);
+      return [];
+    },
+    refusal: (code) => code,
   },
   clock: SYSTEM_CLOCK,
   log: { info: keep('info'), warn: keep('warn') },
@@ -58,7 +65,7 @@ function print(more = {}) {
     atMs: performance.timeOrigin + performance.now(),
     devices: follower.devices(),
     pins: readdirSync(folder).sort(),
-    table: [...table.values()],
+    table: [...table.values()].map((entry) => JSON.parse(entry)),
     seen: seen(),
     log,
     ...more,

@@ -10,6 +10,7 @@ import {
   createDeviceFollower,
   type DeviceFollower,
 } from '../../../../../src/dataplane/bpf/devices/follower.ts';
+import type { RefusedRow } from '../../../../../src/dataplane/tracked-table.ts';
 import type { Network } from '../../../../../src/sys/netlink/network.ts';
 import { type LinkSpec, network } from './networks.ts';
 
@@ -47,6 +48,20 @@ function act(text: string): void {
   done.push(text);
 }
 
+/** Does all that it can. */
+const each = <T>(
+  all: readonly T[],
+  actOf: (one: T) => readonly [text: string, write: () => void],
+): readonly RefusedRow[] =>
+  all.flatMap((one, index) => {
+    const [text, write] = actOf(one);
+    const code = failing.get(text);
+    if (code !== undefined) return [{ index, code }];
+    act(text);
+    write();
+    return [];
+  });
+
 const deviceLinks: DeviceLinks = {
   adopt: () => {
     for (const { ifindex, direction } of adopted) attached.set(`${direction} ${ifindex}`, '');
@@ -81,15 +96,10 @@ function start(patterns: readonly string[] = []): DeviceFollower {
     policy: { patterns, podDevices: undefined },
     links: deviceLinks,
     table: {
-      put: ({ ifindex }) => {
-        act(`put ${ifindex}`);
-        tableKeys.add(ifindex);
-      },
-      delete: (ifindex) => {
-        act(`delete ${ifindex}`);
-        tableKeys.delete(ifindex);
-      },
-      keys: () => [...tableKeys],
+      read: () => [...tableKeys].map((ifindex) => [ifindex, ''] as const),
+      put: (rows) => each(rows, ([ifindex]) => [`put ${ifindex}`, () => tableKeys.add(ifindex)]),
+      delete: (gone) => each(gone, (one) => [`delete ${one}`, () => tableKeys.delete(one)]),
+      refusal: (code) => code,
     },
     clock: {
       nowMs: () => 0,
@@ -301,12 +311,11 @@ describe('a device that changes', () => {
     ]);
   });
 
-  test('gets another link header: it gets other programs', () => {
+  test('gets another link header: it gets other programs, and its entry stays', () => {
     start();
     expect(change([{ ifindex: 2, name: 'eth0', type: 65_534 }])).toEqual([
       'no ingress 2',
       'no egress 2',
-      'delete 2',
       'put 2',
       'egress 2',
       'ingress 2',
@@ -391,6 +400,7 @@ describe('after a restart', () => {
 
   test('programs of a device that is no longer chosen are detached', () => {
     adopted = both(2, 'eth0');
+    tableKeys = new Set([2]);
     start(['!eth0']);
     expect(done).toEqual(['no ingress 2', 'no egress 2', 'delete 2']);
   });
@@ -400,6 +410,27 @@ describe('after a restart', () => {
     start();
     expect(done).toContain('delete 55');
     expect(tableKeys).toEqual(new Set([2]));
+  });
+
+  test('the entry of a device whose programs cannot be detached stays', () => {
+    adopted = both(2, 'eth0');
+    tableKeys = new Set([2]);
+    failing.set('no ingress 2', 'EPERM');
+    start(['!eth0']);
+    expect([...tableKeys]).toEqual([2]);
+    failing.clear();
+    retries[0]?.action();
+    expect([...tableKeys]).toEqual([]);
+  });
+
+  test('an entry that cannot be deleted is retried', () => {
+    tableKeys = new Set([2, 55]);
+    failing.set('delete 55', 'EPERM');
+    start();
+    expect(warned).toEqual(['55: EPERM']);
+    failing.clear();
+    retries[0]?.action();
+    expect([...tableKeys]).toEqual([2]);
   });
 });
 

@@ -7,9 +7,9 @@ import {
   encodeNodeAddress,
   encodePeer,
 } from '../../../../../src/dataplane/bpf/maps/direct-layout.ts';
+import type { RowTable } from '../../../../../src/dataplane/bpf/maps/rows.ts';
 import { createPeers } from '../../../../../src/dataplane/bpf/packet/peers.ts';
 import type { Peer } from '../../../../../src/plan/types.ts';
-import type { BpfMap } from '../../../../../src/sys/native.ts';
 
 let held: Map<string, number>;
 let writes: string[];
@@ -18,24 +18,27 @@ let isBroken: boolean;
 const warned: object[] = [];
 const log = { warn: (fields: object) => warned.push(fields) };
 const nameOf = (key: Uint8Array): string => decodeNodeAddress(key) ?? '';
-const map = {
-  info: { name: 'fl_peer', keySize: 16, valueSize: 8 },
-  readAll: () => ({
-    keys: Buffer.concat([...held.keys()].map(encodeNodeAddress)),
-    values: Buffer.concat([...held.values()].map((port) => encodePeer({ port }))),
-    count: held.size,
-  }),
-  put: (key: Uint8Array, value: Uint8Array) => {
-    if (held.size >= room) throw Object.assign(new Error('full'), { code: 'E2BIG' });
-    held.set(nameOf(key), decodePeer(value).port);
-    writes.push(`+${nameOf(key)}`);
-  },
-  delete: (key: Uint8Array) => {
+const keyOf = encodeNodeAddress;
+const map: RowTable = {
+  name: 'fl_peer',
+  readAll: () =>
+    [...held].map(([name, port]) => ({ key: keyOf(name), value: encodePeer({ port }) })),
+  put: (keys, values) =>
+    keys.flatMap((key, index) => {
+      if (held.size >= room) return [{ index, code: 'E2BIG' }];
+      held.set(nameOf(key), decodePeer(values[index]!).port);
+      writes.push(`+${nameOf(key)}`);
+      return [];
+    }),
+  delete: (keys) => {
     if (isBroken) throw new Error('EIO');
-    writes.push(`-${nameOf(key)}`);
-    return held.delete(nameOf(key));
+    for (const key of keys) {
+      writes.push(`-${nameOf(key)}`);
+      held.delete(nameOf(key));
+    }
+    return [];
   },
-} as unknown as BpfMap;
+};
 
 const nodes = (peers: Readonly<Record<string, Peer>>) => ({
   peers: new Map(Object.entries(peers)),
@@ -104,9 +107,9 @@ test('an audit tells and repairs what somebody else has written, and nothing bef
   held.set('192.0.2.13', 6081);
   held.set('192.0.2.14', 0);
   expect(audit(all).map(({ text }) => text)).toEqual([
-    'peer 192.0.2.14 is no address of a Node',
     'peer 192.0.2.12 is missing',
     'peer 192.0.2.13 differs',
+    'peer 192.0.2.14 is no address of a Node',
   ]);
   expect(new Map([...held].sort())).toEqual(new Map([...wanted].sort()));
   expect(audit(all)).toEqual([]);
