@@ -7,13 +7,13 @@ import { parseYaml, parseYamls } from '../../support/yaml.ts';
 import { fromFile, fromFlags, HEAD, KUBEADM, OWN_HEAD, warningsOf } from './configs.ts';
 
 /** Each with another value than its default. */
-const EVERY_OWN_FIELD = `${OWN_HEAD}engine: bpf
+const EVERY_OWN_FIELD = `${OWN_HEAD}manifests: /m
+manifestsRemovalDelay: 5s
+apiServers: [https://10.0.0.1]
+engine: bpf
 ephemeral: true
 takeOver: true
 readyFile: /f
-manifests: /m
-manifestsRemovalDelay: 5s
-apiServers: [https://10.0.0.1]
 cgroupRoot: /c
 bpfRoot: /b
 runDir: /r
