@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Settings of what a Service means on this node: the defaults of its annotations, and switches for all Services.
+import { ANNOTATIONS } from '../../model/annotations.ts';
 import { ALGORITHM_NAMES } from '../../plan/decide/balancing.ts';
 import { FORWARDING_NAMES } from '../../plan/decide/forwarding.ts';
 import { SCOPE_NAMES } from '../../plan/exposure/sources.ts';
@@ -17,7 +18,7 @@ export const SERVICE_SETTINGS = {
   },
   algorithm: {
     flag: 'algorithm',
-    annotation: 'fairlead.io/algorithm',
+    annotation: ANNOTATIONS.algorithm.name,
     ...choice(ALGORITHM_NAMES),
     default: 'random',
     help: `how a backend is chosen for Services without the annotation fairlead.io/algorithm: ${ALGORITHM_NAMES.join(', ')} (default random)`,
@@ -32,7 +33,7 @@ export const SERVICE_SETTINGS = {
   },
   forwarding: {
     flag: 'forwarding',
-    annotation: 'fairlead.io/forwarding',
+    annotation: ANNOTATIONS.forwarding.name,
     ...choice(FORWARDING_NAMES),
     default: 'snat',
     help: 'how requests from outside go to other nodes for Services without the annotation fairlead.io/forwarding: snat (masqueraded, answers come back through this node), dsr (unchanged, answered directly) or hybrid (TCP dsr, UDP snat) (default snat)',
@@ -55,7 +56,7 @@ export const SERVICE_SETTINGS = {
   },
   externalAlgorithm: {
     flag: 'external-algorithm',
-    annotation: 'fairlead.io/algorithm',
+    annotation: ANNOTATIONS.algorithm.name,
     ...choice(ALGORITHM_NAMES),
     defaultFrom: 'algorithm',
     defaultText: 'as `algorithm`',
@@ -69,7 +70,7 @@ export const SERVICE_SETTINGS = {
   },
   sourceRangesScope: {
     flag: 'source-ranges-scope',
-    annotation: 'fairlead.io/source-ranges-scope',
+    annotation: ANNOTATIONS.scope.name,
     ...choice(SCOPE_NAMES),
     default: 'LoadBalancer',
     help: 'where spec.loadBalancerSourceRanges hold for Services without the annotation fairlead.io/source-ranges-scope: LoadBalancer (load balancer addresses alone) or all (NodePorts and external IPs, too) (default LoadBalancer)',

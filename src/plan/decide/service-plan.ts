@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One Service and its slices -> ServicePlan. Pure: everything it depends on comes in.
 import { exactList, flatText } from '../../lib/compact.ts';
+import { ANNOTATIONS } from '../../model/annotations.ts';
 import { annotationField } from '../../model/fields.ts';
-import {
-  ALGORITHM_ANNOTATION,
-  FORWARDING_ANNOTATION,
-  TABLE_SIZE_ANNOTATION,
-} from '../../model/labels.ts';
 import { portField } from '../../model/service/ports.ts';
 import {
   type Algorithm,
@@ -172,7 +168,7 @@ function rejectIdleWeights(work: Work): void {
   const [first, ...others] = weights.filter((weight) => weight !== 0);
   if (others.every((weight) => weight === first)) return;
   work.reject(
-    annotationField(ALGORITHM_ANNOTATION),
+    annotationField(ANNOTATIONS.algorithm.name),
     `${algorithm} does not weigh endpoints: of their weights only 0 counts; use ${WEIGHING_NAMES.join(' or ')}`,
   );
 }
@@ -181,13 +177,13 @@ function rejectIdleWeights(work: Work): void {
 function rejectLocalIpip(work: Work): void {
   if (forwardingOf(work) !== 'ipip' || work.service.externalPolicy !== 'Local') return;
   const reason = 'ipip has no effect with externalTrafficPolicy Local: use Cluster';
-  work.reject(annotationField(FORWARDING_ANNOTATION), reason);
+  work.reject(annotationField(ANNOTATIONS.forwarding.name), reason);
 }
 
 function rejectIdleTableSize(work: Work): void {
   if (work.service.tableEntries === undefined || algorithmsOf(work).includes('maglev')) return;
   const reason = `has no effect: ${algorithmOf(work)} has no tables of a size, maglev has`;
-  work.reject(annotationField(TABLE_SIZE_ANNOTATION), reason);
+  work.reject(annotationField(ANNOTATIONS.tableEntries.name), reason);
 }
 
 /** A table must have room for every backend. */
@@ -196,7 +192,7 @@ function tableEntriesOf(work: Work, { cluster, local }: CandidateSets): number |
   const backends = Math.max(cluster.length, local.length);
   if (tableEntries === undefined || tableEntries >= backends) return tableEntries;
   const reason = `${tableEntries} entries are too few for ${backends} backends; the default is used`;
-  work.reject(annotationField(TABLE_SIZE_ANNOTATION), reason);
+  work.reject(annotationField(ANNOTATIONS.tableEntries.name), reason);
   return undefined;
 }
 
@@ -288,7 +284,7 @@ function tunnelOf(work: Work, port: ServicePort, { sets, family }: PortParts): T
   const other = otherPort(sets.cluster, port.port);
   if (other === undefined) return 'ipip';
   const reason = `ipip leaves ports as they are: ${portText(port)} has the endpoint ${other}; it is served by snat`;
-  work.reject(annotationField(FORWARDING_ANNOTATION), reason);
+  work.reject(annotationField(ANNOTATIONS.forwarding.name), reason);
   return undefined;
 }
 

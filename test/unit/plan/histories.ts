@@ -2,7 +2,7 @@
 // Random histories of a small, crowded cluster: few names, few addresses, so that Services get in each
 // other's way, slices move between them, and this node's Node changes meanwhile.
 import fc from 'fast-check';
-import { FORWARDINGS } from '../../../src/model/service/forwarding.ts';
+import { ANNOTATIONS } from '../../../src/model/annotations.ts';
 import type { Kind, ObjectChange } from '../../../src/model/types.ts';
 import { ALGORITHM_NAMES } from '../../../src/plan/decide/balancing.ts';
 import type { PlanSettings } from '../../../src/plan/types.ts';
@@ -34,7 +34,7 @@ const serviceSpec = fc.record({
   created: some(undefined, '2026-01-01T00:00:00Z', '2026-01-02T00:00:00Z'),
   label: some('', '', '', 'service.kubernetes.io/service-proxy-name'),
   algorithm: some(undefined, undefined, 'fastest', ...ALGORITHM_NAMES),
-  forwarding: some(undefined, undefined, 'straight', ...FORWARDINGS),
+  forwarding: some(undefined, undefined, 'straight', ...ANNOTATIONS.forwarding.values),
   tableSize: some(undefined, undefined, '1000', '251', '509'),
   own: maybe(some('192.0.2.0/24', '10.0.0.0/8, ::/0', 'x')),
   policy: maybe(some('allow', 'deny', 'denied')),
