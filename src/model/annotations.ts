@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The annotations that users write, each a row: what it is called, which values it has, what counts in place of one that
 // cannot be read. docs/semantics.md has a row for each, and a default of the node is a row of src/config/settings/services.ts.
-import type { Algorithm, Forwarding } from './types.ts';
+import type { Algorithm, Forwarding, Service } from './types.ts';
 
 export interface Annotation {
   readonly name: string;
@@ -24,7 +24,7 @@ export type Choice<T extends string> = Pick<Annotation, 'name' | 'instead'> & {
 
 const NODE_DEFAULT = 'the default of the node is used';
 
-/** Read by readChoices into the field of Service that has the same name. */
+/** Read by readChoices into the field of Service that has the same name. The first value counts if nobody chooses. */
 export const CHOICES = {
   /** How its backends are chosen. */
   algorithm: {
@@ -52,6 +52,11 @@ export const CHOICES = {
     isMinor: true,
   },
 } as const satisfies Readonly<Record<string, Annotation>>;
+
+/** A value of each choice. */
+export type ServiceChoices = {
+  readonly [K in keyof typeof CHOICES]: NonNullable<Service[K]>;
+};
 
 export const ANNOTATIONS = {
   ...CHOICES,

@@ -51,10 +51,10 @@ export const writtenSettings = (config: Config): Readonly<Record<string, unknown
     }),
   );
 
-type ServiceDefaults = Pick<
-  PlanSettings,
-  'algorithm' | 'forwarding' | 'externalAlgorithm' | 'sourceRangesScope'
->;
+type Defaulting = {
+  [K in keyof Settings]: Settings[K] extends { readonly annotation: string } ? K : never;
+}[keyof Settings];
+type ServiceDefaults = Pick<PlanSettings, Defaulting>;
 
 /** What holds for Services without an annotation, where it is not the default. */
 export function serviceDefaults(given: Values): ServiceDefaults {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One Service and its slices -> ServicePlan. Pure: everything it depends on comes in.
 import { exactList, flatText } from '../../lib/compact.ts';
-import { ANNOTATIONS } from '../../model/annotations.ts';
+import { ANNOTATIONS, type ServiceChoices } from '../../model/annotations.ts';
 import { annotationField } from '../../model/fields.ts';
 import { portField } from '../../model/service/ports.ts';
 import {
@@ -59,11 +59,9 @@ export interface BuildContext {
   readonly hasDetector: PerFamily<boolean>;
   readonly masqueradeAll: boolean;
   readonly allowExternalIps: boolean;
-  /** Of Services that do not choose one. */
-  readonly algorithm: Algorithm;
-  /** Of Services that do not choose one. */
-  readonly forwarding: Forwarding;
-  /** Of these for clients from outside, at frontends that are no ClusterIP. */
+  /** Of Services that do not choose. */
+  readonly choices: ServiceChoices;
+  /** The algorithm of these for clients from outside, at frontends that are no ClusterIP. */
   readonly externalAlgorithm: Algorithm;
   /** Source ranges of Services that do not say it hold at every external frontend. */
   readonly filtersAll: boolean;
@@ -146,10 +144,10 @@ function rejectExternalIps({ service, context, reject }: Work): void {
 }
 
 const algorithmOf = ({ service, context }: Work): Algorithm =>
-  service.algorithm ?? context.algorithm;
+  service.algorithm ?? context.choices.algorithm;
 
 const forwardingOf = ({ service, context }: Work): Forwarding =>
-  service.forwarding ?? context.forwarding;
+  service.forwarding ?? context.choices.forwarding;
 
 const externalAlgorithmOf = ({ service, context }: Work): Algorithm =>
   service.algorithm ?? context.externalAlgorithm;

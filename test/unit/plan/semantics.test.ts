@@ -101,6 +101,15 @@ describe('docs/semantics.md', () => {
     expect(words.filter((word) => !section.includes(`\`${word}`))).toEqual([]);
   });
 
+  it('and the default of a choice is its first value, if nobody chooses', () => {
+    const chosen = SETTING_ROWS.flatMap(([field, { annotation, default: usual }]) => {
+      const row = ANNOTATION_ROWS.find(({ name }) => name === annotation);
+      return row === undefined || usual === undefined ? [] : [[field, usual, row.values?.[0]]];
+    });
+    expect(chosen.length).toBeGreaterThan(2);
+    for (const [field, usual, first] of chosen) expect([field, usual]).toEqual([field, first]);
+  });
+
   it('names every field that the model reads', () => {
     const structure = new Set(['metadata', 'spec', 'status', 'labels', 'type', 'address', 'name']);
     const files = readdirSync(join(top, 'src/model'), { recursive: true, encoding: 'utf8' });
