@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The annotations that users write, each a row: what it is called, which values it has, what counts in place of one that
 // cannot be read. docs/semantics.md has a row for each, and a default of the node is a row of src/config/settings/services.ts.
-import type { Algorithm, Forwarding, Service } from './types.ts';
+import type { Algorithm, Forwarding, Service, Topology } from './types.ts';
 
 export interface Annotation {
   readonly name: string;
@@ -48,6 +48,19 @@ export const CHOICES = {
     name: 'fairlead.io/forwarding',
     of: 'Service',
     values: ['snat', 'dsr', 'hybrid', 'ipip'] satisfies readonly Forwarding[],
+    instead: NODE_DEFAULT,
+    isMinor: true,
+  },
+  /** Which of its endpoints are near enough. */
+  topology: {
+    name: 'fairlead.io/topology',
+    of: 'Service',
+    values: [
+      'hints',
+      'ignore',
+      'prefer-zone',
+      'prefer-node',
+    ] as const satisfies readonly Topology[],
     instead: NODE_DEFAULT,
     isMinor: true,
   },

@@ -78,6 +78,16 @@ export const SERVICE_SETTINGS = {
     isOfPlan: true,
     written: ({ plan }) => plan.sourceRangesScope ?? 'LoadBalancer',
   },
+  topology: {
+    flag: 'topology',
+    annotation: ANNOTATIONS.topology.name,
+    ...choice(ANNOTATIONS.topology.values),
+    default: 'hints',
+    help: 'which endpoints are near enough for Services without the annotation fairlead.io/topology: hints (as EndpointSlices say), ignore (all), prefer-zone or prefer-node (by where endpoints are) (default hints)',
+    doc: 'for Services without the annotation `fairlead.io/topology`: `hints`, `ignore`, `prefer-zone` or `prefer-node`; see [endpoints](semantics.md#endpoints)',
+    isOfPlan: true,
+    written: ({ plan }) => plan.topology ?? 'hints',
+  },
   resetTCPConnections: {
     flag: 'reset-tcp-connections',
     ...bool,

@@ -15,6 +15,7 @@ import {
   type Rejection,
   type Service,
   type ServicePort,
+  type Topology,
 } from '../../model/types.ts';
 import {
   exposedService,
@@ -149,6 +150,9 @@ const algorithmOf = ({ service, context }: Work): Algorithm =>
 const forwardingOf = ({ service, context }: Work): Forwarding =>
   service.forwarding ?? context.choices.forwarding;
 
+const topologyChoiceOf = ({ service, context }: Work): Topology =>
+  service.topology ?? context.choices.topology;
+
 const externalAlgorithmOf = ({ service, context }: Work): Algorithm =>
   service.algorithm ?? context.externalAlgorithm;
 
@@ -203,6 +207,7 @@ function setsOf(work: Work, port: ServicePort, family: Family): CandidateSets {
     usesCluster: (isInternal && !isInternalLocal) || isExternal,
     usesLocal: isInternalLocal || (service.externalPolicy === 'Local' && isExternal),
     usesNodes: asksForDirectReturn(work, port, family),
+    topologyChoice: topologyChoiceOf(work),
   };
   return candidateSets(mergeEndpoints(port, family, slices), wanted, context);
 }
@@ -235,6 +240,7 @@ function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePort
   const { cluster, local, serving, topology } = sets;
   const note = serving.length === 0 ? emptyNote(service, port, family, work.slices) : undefined;
   const forwarding = forwardingOf(work);
+  const topologyChoice = topologyChoiceOf(work);
   const plan = {
     key: portKey(key, port, family),
     namespace: service.namespace,
@@ -245,6 +251,7 @@ function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePort
     affinityTimeoutSeconds: service.affinityTimeoutSeconds,
     ...balancingOf(work, sets),
     ...(forwarding !== 'snat' && { forwarding }),
+    ...(topologyChoice !== 'hints' && { topologyChoice }),
     cluster,
     local,
     serving,
