@@ -16,7 +16,7 @@ const PLACEHOLDERS: Readonly<Record<FlagRow['type'], string>> = {
   sizeMap: '<table=entries,...>',
 };
 
-/** Fields that decide what a Service means on this node: all that PlanSettings is made of. */
+/** Fields of kube-proxy that decide what a Service means on this node; of fairlead's own, each says it. */
 const PLAN_FIELDS: readonly string[] = [
   'hostnameOverride',
   'mode',
@@ -27,11 +27,6 @@ const PLAN_FIELDS: readonly string[] = [
   'clusterCIDR',
   'nodePortAddresses',
   'iptables.masqueradeAll',
-  'allowExternalIPs',
-  'algorithm',
-  'forwarding',
-  'externalAlgorithm',
-  'sourceRangesScope',
 ];
 
 /** Every flag of kube-proxy and of fairlead, for `run`. */
@@ -41,8 +36,9 @@ export function addAllFlags(command: Command): Command {
 
 /** `--config`, the flags that decide what a Service means, and those named: for commands that build a plan. */
 export function addPlanFlags(command: Command, names: readonly string[] = []): Command {
-  const isPlanFlag = ({ flag, paths }: FlagRow): boolean =>
+  const isPlanFlag = ({ flag, paths, isOfPlan }: FlagRow): boolean =>
     flag === 'config' ||
+    isOfPlan === true ||
     names.includes(flag) ||
     paths.some((path) => PLAN_FIELDS.includes(path.join('.')));
   return addFlags(command, FLAGS.filter(isPlanFlag));

@@ -18,6 +18,7 @@ import { parseDuration } from './duration.ts';
 import { type OwnInput, ownSettings } from './file/fairlead-schema.ts';
 import type { KubeProxyInput } from './file/schema.ts';
 import type { FlagValues } from './flags/flags.ts';
+import { SETTINGS, serviceDefaults } from './settings/settings.ts';
 import type {
   Config,
   ConntrackSettings,
@@ -136,26 +137,17 @@ function planSettings({ document, own }: Parts, nodeName: string): PlanSettings 
     masqueradeAll: (mode === 'nftables' ? document.nftables : document.iptables).masqueradeAll,
     nodePortAddresses: isStrict ? ['primary'] : nodePortAddresses,
     ...(bindAddress !== undefined && { bindAddress }),
-    allowExternalIps: own.allowExternalIPs ?? document.featureGates[EXTERNAL_IPS_GATE] ?? true,
-    ...(own.algorithm != null && own.algorithm !== 'random' && { algorithm: own.algorithm }),
-    ...(own.forwarding != null && own.forwarding !== 'snat' && { forwarding: own.forwarding }),
-    ...externalAlgorithm(own),
-    ...(own.sourceRangesScope === 'all' && { sourceRangesScope: own.sourceRangesScope }),
+    allowExternalIps:
+      own.allowExternalIPs ??
+      document.featureGates[EXTERNAL_IPS_GATE] ??
+      SETTINGS.allowExternalIPs.default,
+    ...serviceDefaults(own),
   };
-}
-
-/** Absent if it is that of all clients. */
-function externalAlgorithm({
-  algorithm,
-  externalAlgorithm: external,
-}: Parts['own']): Pick<PlanSettings, 'externalAlgorithm'> {
-  const isOther = external != null && external !== (algorithm ?? 'random');
-  return isOther ? { externalAlgorithm: external } : {};
 }
 
 function sourceOf({ document, own, flags }: Parts): SourceSettings {
   if (own.manifests != null) {
-    const removalDelayMs = parseDuration(own.manifestsRemovalDelay ?? '30s') ?? 30_000;
+    const removalDelayMs = ms(own.manifestsRemovalDelay ?? SETTINGS.manifestsRemovalDelay.default);
     return { kind: 'manifests', dir: own.manifests, removalDelayMs };
   }
   const { kubeconfig } = document.clientConnection;

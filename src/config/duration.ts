@@ -58,3 +58,9 @@ function decimal(count: number, unit: number): string {
   const whole = String(Math.floor(count / unit));
   return fraction === '' ? whole : `${whole}.${fraction}`;
 }
+
+/** Node's timers fire at once and continuously if set to less than 1 ms or to more than 31 bits of milliseconds. */
+export function isInterval(text: string): boolean {
+  const ms = parseDuration(text) ?? 0;
+  return ms >= 100 && ms <= 24 * 24 * 3_600_000;
+}

@@ -4,7 +4,6 @@
 import type { PlanSettings } from '../plan/types.ts';
 import type { ListenAddress } from './addresses.ts';
 import type { KubeProxyDocument } from './defaults.ts';
-import type { OwnSettings } from './file/fairlead-schema.ts';
 
 /** Steps into a document: keys and list positions. */
 export type FieldPath = readonly (string | number)[];
@@ -73,6 +72,37 @@ export interface NetfilterSettings {
 export interface LogSettings {
   readonly level: 'debug' | 'info' | 'warn' | 'error';
   readonly format: 'json' | 'text';
+}
+
+/** What only FairleadConfiguration says. */
+export interface OwnSettings {
+  readonly isEphemeral: boolean;
+  /** An agent of this instance that runs is replaced without a gap. */
+  readonly takesOver: boolean;
+  readonly readyFile: string | undefined;
+  readonly directReturnSecretFile: string | undefined;
+  /** undefined = the whole hierarchy. */
+  readonly cgroupRoot: string | undefined;
+  readonly bpfRoot: string;
+  readonly runDir: string;
+  readonly cniConfDir: string;
+  /** Entries by the table names of --map-size (`service-ports`); a table that is absent keeps its size. */
+  readonly mapSizes: Readonly<Record<string, number>>;
+  /** Patterns of device names: ['auto'] chooses by kind, ['none'] none. */
+  readonly devices: readonly string[];
+  readonly hostFirewall: 'obey' | 'ignore';
+  readonly tcOrder: 'outer' | 'inner';
+  readonly socketScope: 'auto' | 'host' | 'pods';
+  /** As in the file. */
+  readonly xdp: readonly string[];
+  readonly protectsNodePorts: boolean;
+  readonly auditIntervalMs: number;
+  /** TCP connections to a backend that is gone are reset. */
+  readonly resetsTcp: boolean;
+  /** Echo requests to addresses of Services are answered. */
+  readonly answersPing: boolean;
+  /** 0 = no counters per Service. */
+  readonly metricsTopServices: number;
 }
 
 /** auto: bpf, and iptables for what this node cannot do with eBPF. */

@@ -5,6 +5,7 @@
 import { type Locate, valueAt } from './diagnostics.ts';
 import type { OwnInput } from './file/fairlead-schema.ts';
 import type { KubeProxyInput } from './file/schema.ts';
+import { ROWS as SETTING_ROWS } from './settings/settings.ts';
 import type { Diagnostic, Engine, FieldPath } from './types.ts';
 
 type Row = readonly [path: FieldPath, reason: string, applies?: (value: unknown) => boolean];
@@ -93,51 +94,12 @@ const OF_IPTABLES: readonly string[] = [
   'iptables.localhostNodePorts',
 ];
 
-const ALL_PACKETS = 'ignored by the iptables engine: its rules see every packet of the node';
-
 /** Fields of FairleadConfiguration that only the bpf engine uses. */
-const OF_BPF: readonly Row[] = [
-  [['cgroupRoot'], ALL_PACKETS],
-  [['mapSizes'], 'ignored by the iptables engine: it has no maps'],
-  [['devices'], ALL_PACKETS, (value) => isSet(value) && String(value) !== 'auto'],
-  [
-    ['hostFirewall'],
-    'ignored by the iptables engine: its rules are behind every filter',
-    isNotDefault('obey'),
-  ],
-  [['tcOrder'], 'ignored by the iptables engine: it attaches no programs', isNotDefault('outer')],
-  [['socketScope'], ALL_PACKETS, isNotDefault('auto')],
-  [
-    ['xdp'],
-    'ignored by the iptables engine: it attaches no programs',
-    (value) => isSet(value) && String(value) !== 'off',
-  ],
-  [
-    ['resetTCPConnections'],
-    'ignored by the iptables engine: TCP connections are left to end by themselves',
-  ],
-  [['answerPing'], 'ignored by the iptables engine: pings are not answered'],
-  [
-    ['nodePortBindProtection'],
-    'ignored by the iptables engine: processes of the node can bind NodePorts',
-  ],
-  [
-    ['algorithm'],
-    'remapped by the iptables engine, which chooses at random, by weight if the algorithm weighs',
-    (value) => isSet(value) && value !== 'random' && value !== 'weighted-random',
-  ],
-  [
-    ['forwarding'],
-    'remapped by the iptables engine, which always masquerades: snat',
-    isNotDefault('snat'),
-  ],
-  [['directReturnSecretFile'], 'ignored by the iptables engine: there is no direct return'],
-  [
-    ['externalAlgorithm'],
-    'ignored by the iptables engine: clients from outside get backends as others do',
-  ],
-  [['metricsTopServices'], 'ignored by the iptables engine: connections are not counted'],
-];
+const OF_BPF: readonly Row[] = SETTING_ROWS.flatMap(([field, { onIptables }]): readonly Row[] => {
+  if (onIptables === undefined) return [];
+  const { reason, except = [] } = onIptables;
+  return [[[field], reason, (value) => isSet(value) && !except.includes(String(value))]];
+});
 
 /** With `auto` they apply wherever eBPF serves. */
 export const ownWarningsOf = (

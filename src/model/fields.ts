@@ -5,6 +5,7 @@ import { flatText } from '../lib/compact.ts';
 import { canonicalAddress, validateHostAddress } from '../lib/ip.ts';
 import { isAbsent, isRecord, type JsonRecord, shown } from '../lib/json.ts';
 import { compareText, validateLabel } from '../lib/names.ts';
+import type { Choice } from './annotations.ts';
 import type { Reject } from './rejection-collector.ts';
 import type { Protocol } from './types.ts';
 
@@ -92,21 +93,20 @@ export function readAnnotation(
   return readString(annotations[name], annotationField(name), reject);
 }
 
-/** One of the choices; absent = undefined, anything else is rejected: the default of the node is used. */
+/** One of the choices; absent = undefined, anything else is rejected. */
 export function readAnnotationChoice<T extends string>(
   object: JsonRecord,
-  name: string,
-  choices: readonly T[],
+  { name, values, instead }: Choice<T>,
   reject: Reject,
 ): T | undefined {
   const text = readAnnotation(object, name, reject)?.trim();
   if (text === undefined) return undefined;
   return (
-    choices.find((choice) => choice === text) ??
+    values.find((value) => value === text) ??
     reject(
       annotationField(name),
-      `must be one of ${choices.join(', ')}, not ${shown(text)}`,
-      'the default of the node is used',
+      `must be one of ${values.join(', ')}, not ${shown(text)}`,
+      instead,
     )
   );
 }

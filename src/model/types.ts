@@ -82,6 +82,12 @@ export type Algorithm =
  */
 export type Forwarding = 'snat' | 'dsr' | 'hybrid' | 'ipip';
 
+/**
+ * Which endpoints are near enough: those that their hints say, all of them, or those of the zone, or of the node, as if
+ * each endpoint had a hint for where it is.
+ */
+export type Topology = 'hints' | 'ignore' | 'prefer-zone' | 'prefer-node';
+
 /** In the order in which documents list them. */
 export const FRONTEND_KINDS = Object.freeze([
   'ClusterIP',
@@ -130,6 +136,8 @@ export interface Service {
   readonly algorithm?: Algorithm;
   /** Absent = the default of the node. */
   readonly forwarding?: Forwarding;
+  /** Absent = the default of the node. */
+  readonly topology?: Topology;
   /** Entries of its Maglev tables, a prime; absent = as many as its backends need. */
   readonly tableEntries?: number;
   /** undefined = everyone. */

@@ -10,6 +10,7 @@ import type {
   Protocol,
   Rejection,
   SourceFilter,
+  Topology,
 } from '../model/types.ts';
 
 /**
@@ -108,6 +109,8 @@ export interface ServicePortPlan {
   readonly local: BackendList;
   /** The topology hints that restricted `cluster` (KEP-2433, KEP-3015); absent = none did. */
   readonly topology?: 'same-node' | 'same-zone';
+  /** What counted instead of the hints of its slices. */
+  readonly topologyChoice?: Exclude<Topology, 'hints'>;
   /**
    * Every endpoint that is ready or serving, of all nodes, ignoring policies and weights: flows to these are not touched,
    * and their backends stay valid for sockets already using them.
@@ -261,7 +264,9 @@ export interface PlanSettings {
   readonly algorithm?: Algorithm;
   /** Of Services that do not choose one; absent = snat. */
   readonly forwarding?: Exclude<Forwarding, 'ipip'>;
-  /** Of these for clients from outside, at frontends that are no ClusterIP; absent = `algorithm`. */
+  /** Of Services that do not choose one; absent = hints. */
+  readonly topology?: Topology;
+  /** The algorithm of these for clients from outside, at frontends that are no ClusterIP; absent = `algorithm`. */
   readonly externalAlgorithm?: Algorithm;
   /** Where source ranges of Services hold that do not say it; absent = at load balancer addresses alone. */
   readonly sourceRangesScope?: 'all';

@@ -2,25 +2,15 @@
 // Which version of an object counts. The API server refuses a bad version as a whole, and the one before it stays; so it
 // is here, for objects of a folder and for fields that only fairlead refuses. A first version with bad fields counts
 // without them: nothing that served is lost. Pure.
+import { ANNOTATION_ROWS } from '../model/annotations.ts';
 import { annotationField } from '../model/fields.ts';
-import {
-  ALGORITHM_ANNOTATION,
-  DIRECT_RETURN_ANNOTATION,
-  FORWARDING_ANNOTATION,
-  TABLE_SIZE_ANNOTATION,
-  WEIGHTS_ANNOTATION,
-} from '../model/labels.ts';
+import { DIRECT_RETURN_ANNOTATION } from '../model/labels.ts';
 import type { Projection, Rejection } from '../model/types.ts';
 
 /** Left out, a default takes their place: who is served stays the same, and the rest of the object must go on to follow. */
 const LEFT_OUT: ReadonlySet<string> = new Set([
-  ...[
-    ALGORITHM_ANNOTATION,
-    DIRECT_RETURN_ANNOTATION,
-    FORWARDING_ANNOTATION,
-    TABLE_SIZE_ANNOTATION,
-    WEIGHTS_ANNOTATION,
-  ].map(annotationField),
+  ...ANNOTATION_ROWS.filter(({ isMinor }) => isMinor).map(({ name }) => annotationField(name)),
+  annotationField(DIRECT_RETURN_ANNOTATION),
   'metadata.creationTimestamp',
 ]);
 

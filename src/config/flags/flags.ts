@@ -3,8 +3,9 @@
 import { isRecord, type JsonRecord, shown } from '../../lib/json.ts';
 import { fieldName, type Locate } from '../diagnostics.ts';
 import { formatDuration, parseFlagDuration } from '../duration.ts';
+import { TABLES } from '../settings/programs.ts';
+import { FAIRLEAD_FLAGS } from '../settings/settings.ts';
 import type { Diagnostic, FieldPath } from '../types.ts';
-import { FAIRLEAD_FLAGS } from './fairlead.ts';
 import { KUBE_PROXY_FLAGS } from './kube-proxy.ts';
 import type { FlagGroup, FlagRow } from './row.ts';
 
@@ -126,16 +127,6 @@ const parts = (text: string): readonly string[] =>
     .split(',')
     .map((part) => part.trim())
     .filter((part) => part !== '');
-
-const TABLES = [
-  'frontends',
-  'backends',
-  'service-ports',
-  'slot-blocks',
-  'affinity',
-  'source-ranges',
-  'flows',
-];
 
 function parseSizes(text: string): Parsed {
   const unknown = parts(text)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The description of one flag: a row of the tables in kube-proxy.ts and fairlead.ts.
+// The description of one flag: a row of the table in kube-proxy.ts, or of a setting of fairlead.
 import type { FieldPath } from '../types.ts';
 
 export type FlagType =
@@ -29,6 +29,8 @@ export interface FlagRow {
   readonly help: string;
   /** The values it takes, if it is an enumeration: for completion. */
   readonly choices?: readonly string[];
+  /** Decides what a Service means on this node. */
+  readonly isOfPlan?: true;
 }
 
 const row =

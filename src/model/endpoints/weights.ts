@@ -3,8 +3,8 @@
 //   `10.1.1.5=3, 10.1.1.6=0, *=10`: 3 and 0, and 10 for all other addresses of the slice
 import { canonicalAddress } from '../../lib/ip.ts';
 import { type JsonRecord, shown } from '../../lib/json.ts';
+import { ANNOTATIONS } from '../annotations.ts';
 import { annotationField, readAnnotation } from '../fields.ts';
-import { WEIGHTS_ANNOTATION } from '../labels.ts';
 import type { Reject } from '../rejection-collector.ts';
 
 /** As in IPVS. */
@@ -22,13 +22,13 @@ export function readWeights(
   addresses: readonly string[],
   reject: Reject,
 ): readonly number[] | undefined {
-  const text = readAnnotation(object, WEIGHTS_ANNOTATION, reject);
+  const text = readAnnotation(object, ANNOTATIONS.weights.name, reject);
   if (text === undefined) return undefined;
   const listed = readEntries(text, reject);
   const known = new Set(addresses);
   for (const address of listed.keys()) {
     if (address === OTHERS || known.has(address)) continue;
-    reject(annotationField(WEIGHTS_ANNOTATION), `${address} is no endpoint of this slice`);
+    reject(annotationField(ANNOTATIONS.weights.name), `${address} is no endpoint of this slice`);
   }
   const others = listed.get(OTHERS) ?? USUAL_WEIGHT;
   const weights = addresses.map((address) => listed.get(address) ?? others);
@@ -37,7 +37,7 @@ export function readWeights(
 
 function readEntries(text: string, reject: Reject): ReadonlyMap<string, number> {
   const found = new Map<string, number>();
-  const field = annotationField(WEIGHTS_ANNOTATION);
+  const field = annotationField(ANNOTATIONS.weights.name);
   for (const entry of text.split(/[\s,]+/).filter((part) => part !== '')) {
     const [, name = '', weight = ''] = /^([^=]+)=(\d{1,5})$/.exec(entry) ?? [];
     const address = name === OTHERS ? OTHERS : canonicalAddress(name);

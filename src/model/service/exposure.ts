@@ -2,8 +2,8 @@
 // Which frontends of a Service are made, and on which nodes, from its annotations `fairlead.io/expose` and
 // `fairlead.io/expose-on-nodes`. What cannot be read exposes nothing: it was written to close something.
 import { isRecord, type JsonRecord, shown } from '../../lib/json.ts';
+import { ANNOTATIONS } from '../annotations.ts';
 import { annotationField } from '../fields.ts';
-import { EXPOSURE_ANNOTATIONS } from '../labels.ts';
 import type { Reject } from '../rejection-collector.ts';
 import { parseSelector } from '../selector.ts';
 import { type Exposure, FRONTEND_KINDS, type FrontendKind } from '../types.ts';
@@ -17,8 +17,8 @@ export function rawAnnotation(object: JsonRecord, name: string): unknown {
 }
 
 export function readExposure(object: JsonRecord, reject: Reject): Exposure | undefined {
-  const kinds = readKinds(rawAnnotation(object, EXPOSURE_ANNOTATIONS.kinds), reject);
-  const nodes = readNodes(rawAnnotation(object, EXPOSURE_ANNOTATIONS.nodes), reject);
+  const kinds = readKinds(rawAnnotation(object, ANNOTATIONS.kinds.name), reject);
+  const nodes = readNodes(rawAnnotation(object, ANNOTATIONS.nodes.name), reject);
   if (kinds === undefined && nodes === undefined) return undefined;
   return { ...(kinds !== undefined && { kinds }), ...(nodes !== undefined && { nodes }) };
 }
@@ -30,9 +30,9 @@ function readKinds(value: unknown, reject: Reject): readonly FrontendKind[] | un
   const wrong = names.filter((name) => !FRONTEND_KINDS.some((kind) => kind === name));
   if (wrong.length > 0)
     reject(
-      annotationField(EXPOSURE_ANNOTATIONS.kinds),
+      annotationField(ANNOTATIONS.kinds.name),
       `must be text with commas of ${FRONTEND_KINDS.join(', ')}, not ${wrong.map(shown).join(', ')}`,
-      wrong.length < names.length ? 'the others are exposed' : 'nothing is exposed',
+      wrong.length < names.length ? 'the others are exposed' : ANNOTATIONS.kinds.instead,
     );
   return FRONTEND_KINDS.filter((kind) => names.includes(kind));
 }
@@ -43,9 +43,9 @@ function readNodes(value: unknown, reject: Reject): string | undefined {
   if (parseSelector(text) !== undefined) return text;
   const example = 'a label selector such as role=edge,zone in (a,b),!spare';
   reject(
-    annotationField(EXPOSURE_ANNOTATIONS.nodes),
+    annotationField(ANNOTATIONS.nodes.name),
     `must be ${example}, not ${shown(value)}`,
-    'no node exposes the Service',
+    ANNOTATIONS.nodes.instead,
   );
   return '';
 }

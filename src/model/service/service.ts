@@ -10,11 +10,11 @@ import { collectRejections, type Reject } from '../rejection-collector.ts';
 import { createSharing, type Sharing } from '../sharing.ts';
 import type { ObjectRef, Projection, Service, ServicePort, TrafficPolicy } from '../types.ts';
 import { readAddresses, type ServiceAddresses } from './addresses.ts';
-import { readBalancing } from './algorithm.ts';
+import { readChoices } from './choices.ts';
 import { readExposure } from './exposure.ts';
-import { readForwarding } from './forwarding.ts';
 import { portField, readServicePorts } from './ports.ts';
 import { readSources } from './source-ranges.ts';
+import { readTableEntries } from './table-size.ts';
 
 /** Default of the API: three hours. */
 const DEFAULT_AFFINITY_SECONDS = 10_800;
@@ -48,7 +48,6 @@ function readService(
   const ports = sharing.servicePorts(readServicePorts(spec['ports'], reject));
   if (!isNamed || type === undefined || addresses === undefined) return undefined;
   const policies = readPolicies(spec, type, addresses, reject);
-  const forwarding = readForwarding(object, reject);
   const exposure = readExposure(object, reject);
   return {
     namespace: ref.namespace,
@@ -64,8 +63,8 @@ function readService(
     internalPolicy: policies.internalPolicy,
     externalPolicy: policies.externalPolicy,
     affinityTimeoutSeconds: readAffinitySeconds(spec, reject),
-    ...readBalancing(object, reject),
-    ...(forwarding !== undefined && { forwarding }),
+    ...readChoices(object, reject),
+    ...readTableEntries(object, reject),
     ...readSources(object, spec['loadBalancerSourceRanges'], reject),
     ...(exposure !== undefined && { exposure }),
     healthCheckNodePort: readHealthCheckPort(spec, policies.isLocalBalancer, { ports, reject }),

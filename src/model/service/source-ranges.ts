@@ -6,16 +6,14 @@
 import { canonicalPrefix, familyOf, isZeroPrefix } from '../../lib/ip.ts';
 import { isAbsent, type JsonRecord, shown } from '../../lib/json.ts';
 import { compareText } from '../../lib/names.ts';
+import { ANNOTATIONS, type Choice } from '../annotations.ts';
 import { annotationField, readList } from '../fields.ts';
-import { EXPOSURE_ANNOTATIONS } from '../labels.ts';
 import type { Reject } from '../rejection-collector.ts';
 import type { Family, PerFamily, Service, SourceFilter } from '../types.ts';
 import { rawAnnotation } from './exposure.ts';
 
 const EVERYONE: PerFamily<undefined> = Object.freeze({ IPv4: undefined, IPv6: undefined });
 const NOBODY: SourceFilter = Object.freeze({ policy: 'allow', ranges: [] });
-/** The first is the default, of ranges of the field. */
-export const SOURCE_RANGES_SCOPES = ['LoadBalancer', 'all'] as const;
 const FIELD = 'spec.loadBalancerSourceRanges';
 
 /** @param field spec.loadBalancerSourceRanges, which the annotation with ranges replaces */
@@ -24,12 +22,12 @@ export function readSources(
   field: unknown,
   reject: Reject,
 ): Pick<Service, 'sources' | 'filtersAll'> {
-  const annotation = rawAnnotation(object, EXPOSURE_ANNOTATIONS.ranges);
+  const annotation = rawAnnotation(object, ANNOTATIONS.ranges.name);
   const hasOwn = annotation !== undefined;
-  const policy = readChoiceOr(object, 'policy', { choices: ['allow', 'deny'], reject });
-  const scope = readChoiceOr(object, 'scope', { choices: SOURCE_RANGES_SCOPES, reject });
+  const policy = readChoiceOr(object, ANNOTATIONS.policy, reject);
+  const scope = readChoiceOr(object, ANNOTATIONS.scope, reject);
   const given = hasOwn
-    ? readPrefixes(listIn(annotation), () => annotationField(EXPOSURE_ANNOTATIONS.ranges), reject)
+    ? readPrefixes(listIn(annotation), () => annotationField(ANNOTATIONS.ranges.name), reject)
     : readPrefixes(
         isAbsent(field) ? undefined : readList(field, FIELD, reject),
         fieldEntry,
@@ -96,18 +94,16 @@ function filterOf(
   return isZero ? undefined : { policy: 'allow', ranges };
 }
 
-/** `unknown`, with a rejection, if it is none of the choices. */
+/** `unknown`, with a rejection, if it is none of the values. */
 function readChoiceOr<T extends string>(
   object: JsonRecord,
-  which: 'policy' | 'scope',
-  { choices, reject }: { readonly choices: readonly T[]; readonly reject: Reject },
+  { name, values, instead }: Choice<T>,
+  reject: Reject,
 ): T | 'unknown' | undefined {
-  const name = EXPOSURE_ANNOTATIONS[which];
   const value = rawAnnotation(object, name);
   if (value === undefined) return undefined;
-  const found = choices.find((choice) => typeof value === 'string' && choice === value.trim());
+  const found = values.find((one) => typeof value === 'string' && one === value.trim());
   if (found !== undefined) return found;
-  const instead = which === 'policy' ? 'its ranges admit nobody' : 'all is used';
-  reject(annotationField(name), `must be ${choices.join(' or ')}, not ${shown(value)}`, instead);
+  reject(annotationField(name), `must be ${values.join(' or ')}, not ${shown(value)}`, instead);
   return 'unknown';
 }

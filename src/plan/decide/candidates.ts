@@ -2,11 +2,17 @@
 // The candidate sets of one service port: `cluster`, `local`, `serving`. Each falls back to endpoints
 // that terminate but still serve only when it has nothing ready (KEP-1669), independently of the others.
 // Source: CategorizeEndpoints in kube-proxy's topology.go.
-import type { EndpointTraits } from '../../model/types.ts';
+import type { EndpointTraits, Topology } from '../../model/types.ts';
 import type { BackendList } from '../types.ts';
 import { type BackendColumns, pickBackends, valueAt } from './backend-list.ts';
 import type { MergedEndpoints } from './endpoints.ts';
-import { isAllowedBy, type Locality, type TopologyMode, topologyMode } from './topology.ts';
+import {
+  isAllowedBy,
+  type Locality,
+  type TopologyMode,
+  topologyMode,
+  withHints,
+} from './topology.ts';
 
 export interface CandidateSets {
   readonly cluster: BackendList;
@@ -24,6 +30,7 @@ export interface SetsWanted {
   readonly usesLocal: boolean;
   /** Backends know the node that they are on. */
   readonly usesNodes: boolean;
+  readonly topologyChoice: Topology;
 }
 
 /** Linear. The sets share their addresses and, where they are equal, themselves. Sorted as the input is. */
@@ -33,8 +40,9 @@ export function candidateSets(
   locality: Locality,
 ): CandidateSets {
   const traits = traitsOf(merged);
-  const topology = wanted.usesCluster ? topologyMode(traits, locality) : undefined;
-  const { serving, ready, near, fallback } = categorize(traits, topology, locality);
+  const hinted = withHints(traits, wanted.topologyChoice);
+  const topology = wanted.usesCluster ? topologyMode(hinted, locality) : undefined;
+  const { serving, ready, near, fallback } = categorize(hinted, topology, locality);
   const columns = columnsOf(merged, locality.nodeName, wanted.usesNodes);
   const pick = (indexes: readonly number[]): BackendList => pickBackends(columns, indexes);
   const isLocal = (index: number): boolean => valueAt(columns.areLocal, index);

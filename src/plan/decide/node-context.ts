@@ -12,6 +12,7 @@ import {
   isZeroPrefix,
 } from '../../lib/ip.ts';
 import { compareText } from '../../lib/names.ts';
+import { CHOICES, type ServiceChoices } from '../../model/annotations.ts';
 import { GENEVE_PORT } from '../../model/node/direct-return.ts';
 import type { Family, Node, PerFamily } from '../../model/types.ts';
 import type { NodeSockets } from '../node-sockets/frontends.ts';
@@ -152,6 +153,16 @@ export function nodeContextOf(
 
 const peerOf = ({ addresses, directReturnPort }: Node): Peer => ({ addresses, directReturnPort });
 
+/** Of Services that do not choose. */
+function nodeChoices(settings: PlanSettings): ServiceChoices {
+  const rows = Object.entries(CHOICES).map(([field, { values }]) => {
+    const choice: string | undefined = settings[field as keyof ServiceChoices];
+    return [field, choice ?? values[0]];
+  });
+  // Each value is one of its row.
+  return Object.fromEntries(rows) as ServiceChoices;
+}
+
 /** What Services are built against. */
 export function buildContext(
   settings: PlanSettings,
@@ -167,8 +178,7 @@ export function buildContext(
     hasDetector: hasDetectors(detector),
     masqueradeAll: settings.masqueradeAll,
     allowExternalIps: settings.allowExternalIps,
-    algorithm: settings.algorithm ?? 'random',
-    forwarding: settings.forwarding ?? 'snat',
+    choices: nodeChoices(settings),
     externalAlgorithm: settings.externalAlgorithm ?? settings.algorithm ?? 'random',
     filtersAll: settings.sourceRangesScope === 'all',
     nodeSockets,

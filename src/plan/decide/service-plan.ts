@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One Service and its slices -> ServicePlan. Pure: everything it depends on comes in.
 import { exactList, flatText } from '../../lib/compact.ts';
+import { ANNOTATIONS, type ServiceChoices } from '../../model/annotations.ts';
 import { annotationField } from '../../model/fields.ts';
-import {
-  ALGORITHM_ANNOTATION,
-  FORWARDING_ANNOTATION,
-  TABLE_SIZE_ANNOTATION,
-} from '../../model/labels.ts';
 import { portField } from '../../model/service/ports.ts';
 import {
   type Algorithm,
@@ -19,6 +15,7 @@ import {
   type Rejection,
   type Service,
   type ServicePort,
+  type Topology,
 } from '../../model/types.ts';
 import {
   exposedService,
@@ -63,11 +60,9 @@ export interface BuildContext {
   readonly hasDetector: PerFamily<boolean>;
   readonly masqueradeAll: boolean;
   readonly allowExternalIps: boolean;
-  /** Of Services that do not choose one. */
-  readonly algorithm: Algorithm;
-  /** Of Services that do not choose one. */
-  readonly forwarding: Forwarding;
-  /** Of these for clients from outside, at frontends that are no ClusterIP. */
+  /** Of Services that do not choose. */
+  readonly choices: ServiceChoices;
+  /** The algorithm of these for clients from outside, at frontends that are no ClusterIP. */
   readonly externalAlgorithm: Algorithm;
   /** Source ranges of Services that do not say it hold at every external frontend. */
   readonly filtersAll: boolean;
@@ -150,10 +145,13 @@ function rejectExternalIps({ service, context, reject }: Work): void {
 }
 
 const algorithmOf = ({ service, context }: Work): Algorithm =>
-  service.algorithm ?? context.algorithm;
+  service.algorithm ?? context.choices.algorithm;
 
 const forwardingOf = ({ service, context }: Work): Forwarding =>
-  service.forwarding ?? context.forwarding;
+  service.forwarding ?? context.choices.forwarding;
+
+const topologyChoiceOf = ({ service, context }: Work): Topology =>
+  service.topology ?? context.choices.topology;
 
 const externalAlgorithmOf = ({ service, context }: Work): Algorithm =>
   service.algorithm ?? context.externalAlgorithm;
@@ -172,7 +170,7 @@ function rejectIdleWeights(work: Work): void {
   const [first, ...others] = weights.filter((weight) => weight !== 0);
   if (others.every((weight) => weight === first)) return;
   work.reject(
-    annotationField(ALGORITHM_ANNOTATION),
+    annotationField(ANNOTATIONS.algorithm.name),
     `${algorithm} does not weigh endpoints: of their weights only 0 counts; use ${WEIGHING_NAMES.join(' or ')}`,
   );
 }
@@ -181,13 +179,13 @@ function rejectIdleWeights(work: Work): void {
 function rejectLocalIpip(work: Work): void {
   if (forwardingOf(work) !== 'ipip' || work.service.externalPolicy !== 'Local') return;
   const reason = 'ipip has no effect with externalTrafficPolicy Local: use Cluster';
-  work.reject(annotationField(FORWARDING_ANNOTATION), reason);
+  work.reject(annotationField(ANNOTATIONS.forwarding.name), reason);
 }
 
 function rejectIdleTableSize(work: Work): void {
   if (work.service.tableEntries === undefined || algorithmsOf(work).includes('maglev')) return;
   const reason = `has no effect: ${algorithmOf(work)} has no tables of a size, maglev has`;
-  work.reject(annotationField(TABLE_SIZE_ANNOTATION), reason);
+  work.reject(annotationField(ANNOTATIONS.tableEntries.name), reason);
 }
 
 /** A table must have room for every backend. */
@@ -196,7 +194,7 @@ function tableEntriesOf(work: Work, { cluster, local }: CandidateSets): number |
   const backends = Math.max(cluster.length, local.length);
   if (tableEntries === undefined || tableEntries >= backends) return tableEntries;
   const reason = `${tableEntries} entries are too few for ${backends} backends; the default is used`;
-  work.reject(annotationField(TABLE_SIZE_ANNOTATION), reason);
+  work.reject(annotationField(ANNOTATIONS.tableEntries.name), reason);
   return undefined;
 }
 
@@ -209,6 +207,7 @@ function setsOf(work: Work, port: ServicePort, family: Family): CandidateSets {
     usesCluster: (isInternal && !isInternalLocal) || isExternal,
     usesLocal: isInternalLocal || (service.externalPolicy === 'Local' && isExternal),
     usesNodes: asksForDirectReturn(work, port, family),
+    topologyChoice: topologyChoiceOf(work),
   };
   return candidateSets(mergeEndpoints(port, family, slices), wanted, context);
 }
@@ -241,6 +240,7 @@ function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePort
   const { cluster, local, serving, topology } = sets;
   const note = serving.length === 0 ? emptyNote(service, port, family, work.slices) : undefined;
   const forwarding = forwardingOf(work);
+  const topologyChoice = topologyChoiceOf(work);
   const plan = {
     key: portKey(key, port, family),
     namespace: service.namespace,
@@ -251,6 +251,7 @@ function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePort
     affinityTimeoutSeconds: service.affinityTimeoutSeconds,
     ...balancingOf(work, sets),
     ...(forwarding !== 'snat' && { forwarding }),
+    ...(topologyChoice !== 'hints' && { topologyChoice }),
     cluster,
     local,
     serving,
@@ -288,7 +289,7 @@ function tunnelOf(work: Work, port: ServicePort, { sets, family }: PortParts): T
   const other = otherPort(sets.cluster, port.port);
   if (other === undefined) return 'ipip';
   const reason = `ipip leaves ports as they are: ${portText(port)} has the endpoint ${other}; it is served by snat`;
-  work.reject(annotationField(FORWARDING_ANNOTATION), reason);
+  work.reject(annotationField(ANNOTATIONS.forwarding.name), reason);
   return undefined;
 }
 

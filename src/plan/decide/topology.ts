@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which ready endpoints topology hints leave to this node. Only hints count: trafficDistribution and
-// annotations are for the slice controller. All or nothing: one ready endpoint without a hint disables its
+// Which ready endpoints topology hints leave to this node. Only hints count, and the annotation `fairlead.io/topology`:
+// trafficDistribution and other annotations are for the slice controller. All or nothing: one ready endpoint without a hint disables its
 // level. Source: topologyModeFromHints in kube-proxy's topology.go; KEP-2433, KEP-3015.
-import type { EndpointTraits } from '../../model/types.ts';
+import type { EndpointTraits, Topology } from '../../model/types.ts';
 
 export type TopologyMode = 'same-node' | 'same-zone' | undefined;
 
@@ -12,6 +12,28 @@ export interface Locality {
   /** '' matches no hint. */
   readonly zone: string;
 }
+
+type Hints = Pick<EndpointTraits, 'zoneHints' | 'nodeHints'>;
+
+const namesOf = (name: string | undefined): readonly string[] =>
+  name === undefined || name === '' ? [] : [name];
+
+/** As the slice controller writes them for trafficDistribution PreferSameZone and PreferSameNode, or none. */
+const HINTS: Readonly<Record<Exclude<Topology, 'hints'>, (traits: EndpointTraits) => Hints>> = {
+  ignore: () => ({ zoneHints: [], nodeHints: [] }),
+  'prefer-zone': ({ zone }) => ({ zoneHints: namesOf(zone), nodeHints: [] }),
+  'prefer-node': ({ zone, nodeName }) => ({
+    zoneHints: namesOf(zone),
+    nodeHints: namesOf(nodeName),
+  }),
+};
+
+/** Endpoints with the hints that count. */
+export const withHints = (
+  traits: readonly EndpointTraits[],
+  choice: Topology,
+): readonly EndpointTraits[] =>
+  choice === 'hints' ? traits : traits.map((one) => ({ ...one, ...HINTS[choice](one) }));
 
 /** Considers ready endpoints only. */
 export function topologyMode(traits: readonly EndpointTraits[], locality: Locality): TopologyMode {

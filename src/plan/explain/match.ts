@@ -2,7 +2,7 @@
 // Which frontend a destination is: an exact address first, then a NodePort of this node, then nothing the
 // proxy serves. Linear in frontends: for people and tests, not for traffic.
 import { familyOf, isLoopback, prefixContains } from '../../lib/ip.ts';
-import { EXPOSURE_ANNOTATIONS } from '../../model/labels.ts';
+import { ANNOTATIONS } from '../../model/annotations.ts';
 import { frontendKey, nodePortKey } from '../decide/frontends.ts';
 import { frontendsOnNode } from '../node-sockets/frontends.ts';
 import type { Frontend, Plan, ServicePlan, ServicePortPlan } from '../types.ts';
@@ -141,7 +141,7 @@ export function exposureReason(
   const own = labels === undefined ? "this node's Node is not known" : `this node has ${labels}`;
   const where = nodes === '' ? 'no node, as its selector cannot be read' : `nodes with ${nodes}`;
   return [
-    ...(kinds === undefined ? [] : [`${EXPOSURE_ANNOTATIONS.kinds} names ${what}`]),
-    ...(isHere ? [] : [`${EXPOSURE_ANNOTATIONS.nodes} means ${where}, and ${own}`]),
+    ...(kinds === undefined ? [] : [`${ANNOTATIONS.kinds.name} names ${what}`]),
+    ...(isHere ? [] : [`${ANNOTATIONS.nodes.name} means ${where}, and ${own}`]),
   ].join('; ');
 }

@@ -39,10 +39,18 @@ export function policyStep(frontend: Frontend, position: ClientPosition): Explai
 }
 
 export function topologyStep(port: ServicePortPlan, scope: Scope): readonly ExplainStep[] {
-  if (port.topology === undefined || scope === 'local') return [];
-  const [level, own] = port.topology === 'same-node' ? ['node', 'node'] : ['zone', "node's zone"];
-  const reason = `every ready endpoint has a ${level} hint, and at least one names this ${own}`;
-  return [{ rule: 'topology', result: port.topology, reason }];
+  if (scope === 'local') return [];
+  const { topology, topologyChoice: choice } = port;
+  if (topology === undefined) {
+    const reason = 'fairlead.io/topology or its default: hints of endpoints do not count';
+    return choice === 'ignore' ? [{ rule: 'topology', result: choice, reason }] : [];
+  }
+  const [level, own] = topology === 'same-node' ? ['node', 'node'] : ['zone', "node's zone"];
+  const reason =
+    choice === undefined
+      ? `every ready endpoint has a ${level} hint, and at least one names this ${own}`
+      : `${choice}: the ${level} of every ready endpoint is known, and at least one is of this ${own}`;
+  return [{ rule: 'topology', result: topology, reason }];
 }
 
 const count = (many: number, what: string): string => `${many} ${what}${many === 1 ? '' : 's'}`;

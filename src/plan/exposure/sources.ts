@@ -2,11 +2,11 @@
 // Who may use the filtered frontends of a Service.
 import { familyOf, hostPrefix, prefixContains } from '../../lib/ip.ts';
 import { compareText } from '../../lib/names.ts';
-import { SOURCE_RANGES_SCOPES } from '../../model/service/source-ranges.ts';
+import { ANNOTATIONS } from '../../model/annotations.ts';
 import type { Family, FrontendKind, PerFamily, Service, SourceFilter } from '../../model/types.ts';
 
 /** Where ranges may hold; the first is the default. */
-export const SCOPE_NAMES = SOURCE_RANGES_SCOPES;
+export const SCOPE_NAMES = ANNOTATIONS.scope.values;
 
 const LOOPBACK: PerFamily<string> = { IPv4: '127.0.0.0/8', IPv6: '::1/128' };
 

@@ -3,41 +3,45 @@
 import { expect, test } from 'vitest';
 import { ownSchema } from '../../../src/config/file/fairlead-schema.ts';
 import { configText, configz } from '../../../src/config/file/write.ts';
+import type { Setting } from '../../../src/config/settings/row.ts';
+import { ROWS } from '../../../src/config/settings/settings.ts';
 import { parseYaml, parseYamls } from '../../support/yaml.ts';
 import { fromFile, fromFlags, HEAD, KUBEADM, OWN_HEAD, warningsOf } from './configs.ts';
 
-/** Each with another value than its default. */
-const EVERY_OWN_FIELD = `${OWN_HEAD}engine: bpf
-ephemeral: true
-takeOver: true
-readyFile: /f
-manifests: /m
-manifestsRemovalDelay: 5s
-apiServers: [https://10.0.0.1]
-cgroupRoot: /c
-bpfRoot: /b
-runDir: /r
-cniConfDir: /n
-mapSizes: {frontends: 1, backends: 2, servicePorts: 3, slotBlocks: 4, affinity: 5, sourceRanges: 6, flows: 7}
-devices: [auto, '!docker*']
-hostFirewall: ignore
-tcOrder: inner
-socketScope: pods
-xdp: [native, 'eth1=off']
-auditInterval: 5m0s
-allowExternalIPs: false
-algorithm: weighted-random
-forwarding: hybrid
-directReturnSecretFile: /s
-externalAlgorithm: maglev
-sourceRangesScope: all
-resetTCPConnections: true
-answerPing: true
-nodePortBindProtection: false
-logLevel: debug
-logFormat: text
-metricsTopServices: 7
-`;
+/** Of those that are no choice, each with another value than its default. */
+const VALUES: Readonly<Record<string, string>> = {
+  manifests: '/m',
+  manifestsRemovalDelay: '5s',
+  apiServers: '[https://10.0.0.1]',
+  ephemeral: 'true',
+  takeOver: 'true',
+  readyFile: '/f',
+  cgroupRoot: '/c',
+  bpfRoot: '/b',
+  runDir: '/r',
+  cniConfDir: '/n',
+  mapSizes:
+    '{frontends: 1, backends: 2, servicePorts: 3, slotBlocks: 4, affinity: 5, sourceRanges: 6, flows: 7}',
+  devices: "[auto, '!docker*']",
+  xdp: "[native, 'eth1=off']",
+  auditInterval: '5m0s',
+  allowExternalIPs: 'false',
+  directReturnSecretFile: '/s',
+  resetTCPConnections: 'true',
+  answerPing: 'true',
+  nodePortBindProtection: 'false',
+  metricsTopServices: '7',
+};
+
+const isUsual = (row: Setting, value: string): boolean =>
+  value === (row.default ?? row.defaultText);
+
+const EVERY_OWN_FIELD =
+  OWN_HEAD +
+  ROWS.map(([field, row]) => {
+    const value = VALUES[field] ?? row.choices?.findLast((choice) => !isUsual(row, choice));
+    return `${field}: ${value}\n`;
+  }).join('');
 
 test('the row with every field of ours has every one', () => {
   expect(Object.keys(parseYaml(EVERY_OWN_FIELD))).toEqual(Object.keys(ownSchema.shape));

@@ -2,9 +2,8 @@
 // Random histories of a small, crowded cluster: few names, few addresses, so that Services get in each
 // other's way, slices move between them, and this node's Node changes meanwhile.
 import fc from 'fast-check';
-import { FORWARDINGS } from '../../../src/model/service/forwarding.ts';
+import { CHOICES } from '../../../src/model/annotations.ts';
 import type { Kind, ObjectChange } from '../../../src/model/types.ts';
-import { ALGORITHM_NAMES } from '../../../src/plan/decide/balancing.ts';
 import type { PlanSettings } from '../../../src/plan/types.ts';
 import { SETTINGS } from './support.ts';
 
@@ -33,8 +32,11 @@ const serviceSpec = fc.record({
   affinity: some('None', 'ClientIP'),
   created: some(undefined, '2026-01-01T00:00:00Z', '2026-01-02T00:00:00Z'),
   label: some('', '', '', 'service.kubernetes.io/service-proxy-name'),
-  algorithm: some(undefined, undefined, 'fastest', ...ALGORITHM_NAMES),
-  forwarding: some(undefined, undefined, 'straight', ...FORWARDINGS),
+  choices: fc.tuple(
+    ...Object.values(CHOICES).map(({ name, values }) =>
+      some(undefined, undefined, 'unknown', ...values).map((value) => [name, value] as const),
+    ),
+  ),
   tableSize: some(undefined, undefined, '1000', '251', '509'),
   own: maybe(some('192.0.2.0/24', '10.0.0.0/8, ::/0', 'x')),
   policy: maybe(some('allow', 'deny', 'denied')),
@@ -51,8 +53,7 @@ const serviceObject = serviceSpec.map((one) => ({
     creationTimestamp: one.created,
     labels: one.label === '' ? {} : { [one.label]: 'x' },
     annotations: {
-      'fairlead.io/algorithm': one.algorithm,
-      'fairlead.io/forwarding': one.forwarding,
+      ...Object.fromEntries(one.choices),
       'fairlead.io/table-size': one.tableSize,
       'fairlead.io/source-ranges': one.own,
       'fairlead.io/source-ranges-policy': one.policy,

@@ -3,6 +3,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { ROWS as SETTING_ROWS } from '../../../src/config/settings/settings.ts';
+import { ANNOTATION_ROWS } from '../../../src/model/annotations.ts';
 import { STORIES } from '../../conformance/conformance.ts';
 import { readStories } from '../../conformance/story.ts';
 
@@ -80,7 +82,34 @@ describe('test/semantics.md', () => {
   });
 });
 
+/** From the heading above a row to the next of its level. */
+const sectionWith = (row: string): string =>
+  page.split(/^(?=## )/m).find((section) => section.includes(row)) ?? '';
+
 describe('docs/semantics.md', () => {
+  it.each(ANNOTATION_ROWS)('has a row of $name, its values, and the flag of its default', (row) => {
+    const { name, of, values = [] } = row;
+    const start = page
+      .split('\n')
+      .find((line) => line.startsWith('| ') && line.includes(`\`${name}\``));
+    expect(start).toContain(of === 'Service' ? name : 'of the EndpointSlice');
+    const section = sectionWith(start ?? '');
+    const flags = SETTING_ROWS.filter(
+      ([field, setting]) => setting.annotation === name && field !== 'externalAlgorithm',
+    );
+    const words = [...values, ...flags.map(([, { flag }]) => `--${flag}`)];
+    expect(words.filter((word) => !section.includes(`\`${word}`))).toEqual([]);
+  });
+
+  it('and the default of a choice is its first value, if nobody chooses', () => {
+    const chosen = SETTING_ROWS.flatMap(([field, { annotation, default: usual }]) => {
+      const row = ANNOTATION_ROWS.find(({ name }) => name === annotation);
+      return row === undefined || usual === undefined ? [] : [[field, usual, row.values?.[0]]];
+    });
+    expect(chosen.length).toBeGreaterThan(2);
+    for (const [field, usual, first] of chosen) expect([field, usual]).toEqual([field, first]);
+  });
+
   it('names every field that the model reads', () => {
     const structure = new Set(['metadata', 'spec', 'status', 'labels', 'type', 'address', 'name']);
     const files = readdirSync(join(top, 'src/model'), { recursive: true, encoding: 'utf8' });

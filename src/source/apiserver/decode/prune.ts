@@ -3,25 +3,14 @@
 // model's work. Never throws, whatever the object is.
 
 import { isRecord, type JsonRecord, recordOrEmpty } from '../../../lib/json.ts';
-import {
-  ALGORITHM_ANNOTATION,
-  DIRECT_RETURN_ANNOTATION,
-  EXPOSURE_ANNOTATIONS,
-  FORWARDING_ANNOTATION,
-  TABLE_SIZE_ANNOTATION,
-  TRIGGER_TIME_ANNOTATION,
-  WEIGHTS_ANNOTATION,
-} from '../../../model/labels.ts';
+import { ANNOTATION_ROWS } from '../../../model/annotations.ts';
+import { DIRECT_RETURN_ANNOTATION, TRIGGER_TIME_ANNOTATION } from '../../../model/labels.ts';
 import type { Intern } from './intern.ts';
 
 const KEPT_ANNOTATIONS: readonly string[] = [
   TRIGGER_TIME_ANNOTATION,
-  ALGORITHM_ANNOTATION,
-  FORWARDING_ANNOTATION,
   DIRECT_RETURN_ANNOTATION,
-  TABLE_SIZE_ANNOTATION,
-  WEIGHTS_ANNOTATION,
-  ...Object.values(EXPOSURE_ANNOTATIONS),
+  ...ANNOTATION_ROWS.map(({ name }) => name),
 ];
 
 export type Prune = (object: JsonRecord, intern: Intern) => JsonRecord;

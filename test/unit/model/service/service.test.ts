@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, it } from 'vitest';
+import { CHOICES } from '../../../../src/model/annotations.ts';
 import { projectService } from '../../../../src/model/service/service.ts';
 import type { ObjectRef, Service } from '../../../../src/model/types.ts';
 import { clusterIp, serviceObject } from '../../../support/objects.ts';
@@ -313,61 +314,29 @@ describe('projectService', () => {
   });
 });
 
-describe('the balancing algorithm', () => {
+describe.each(Object.entries(CHOICES))('the choice of %s', (field, { name, values, instead }) => {
   const annotated = (text: unknown) =>
-    project({}, { metadata: { annotations: { 'fairlead.io/algorithm': text, note: 7 } } });
+    project({}, { metadata: { annotations: { [name]: text, note: 7 } } });
 
-  it.each([
-    ['weighted-random', 'weighted-random'],
-    [' random\n', 'random'],
-    ['round-robin', 'round-robin'],
-    ['maglev', 'maglev'],
-  ])('%j is read', (text, algorithm) => {
-    expect(annotated(text)).toMatchObject({ value: { algorithm }, rejections: [] });
+  it.each<string>(values)('%j is read', (text) => {
+    expect(annotated(text)).toMatchObject({ value: { [field]: text }, rejections: [] });
+    expect(annotated(` ${text}\n`)).toEqual(annotated(text));
   });
 
   it.each([
-    ['fastest', 'must be one of random, weighted-random, '],
-    ['', 'must be one of random, weighted-random, '],
-    [7, 'must be text'],
-  ])('%j is rejected, and the Service has none', (text, reason) => {
+    ['UNKNOWN', `must be one of ${values.join(', ')}, not "UNKNOWN"`, instead],
+    ['', `must be one of ${values.join(', ')}, not ""`, instead],
+    [7, 'must be text, not 7', undefined],
+    [{}, 'must be text', undefined],
+  ])('%j is rejected, and the Service has none', (text, reason, counts) => {
     const { value, rejections } = annotated(text);
     expect(value).toBeDefined();
-    expect(value).not.toHaveProperty('algorithm');
+    expect(value).not.toHaveProperty(field);
     expect(rejections).toMatchObject([
       {
-        field: 'metadata.annotations["fairlead.io/algorithm"]',
+        field: `metadata.annotations["${name}"]`,
         reason: expect.stringContaining(reason),
-      },
-    ]);
-  });
-});
-
-describe('forwarding', () => {
-  const annotated = (text: unknown) =>
-    project({}, { metadata: { annotations: { 'fairlead.io/forwarding': text } } });
-
-  it.each([
-    ['dsr', 'dsr'],
-    [' hybrid\n', 'hybrid'],
-    ['snat', 'snat'],
-    ['ipip', 'ipip'],
-  ])('%j is read', (text, forwarding) => {
-    expect(annotated(text)).toMatchObject({ value: { forwarding }, rejections: [] });
-  });
-
-  it.each([
-    ['DSR', 'must be one of snat, dsr, hybrid, ipip, not "DSR"'],
-    ['', 'must be one of snat, dsr, hybrid, ipip'],
-    [{}, 'must be text'],
-  ])('%j is rejected, and the Service has none', (text, reason) => {
-    const { value, rejections } = annotated(text);
-    expect(value).toBeDefined();
-    expect(value).not.toHaveProperty('forwarding');
-    expect(rejections).toMatchObject([
-      {
-        field: 'metadata.annotations["fairlead.io/forwarding"]',
-        reason: expect.stringContaining(reason),
+        ...(counts && { instead: counts }),
       },
     ]);
   });

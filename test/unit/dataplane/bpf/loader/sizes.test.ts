@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from 'vitest';
-import { LARGEST_TABLE } from '../../../../../src/config/file/fairlead-schema.ts';
 import { resolveConfig } from '../../../../../src/config/resolve.ts';
+import { LARGEST_TABLE } from '../../../../../src/config/settings/programs.ts';
 import { FIRST_CONNECTIONS } from '../../../../../src/dataplane/bpf/conn/growth.ts';
 import { maxEntries, sizeFor } from '../../../../../src/dataplane/bpf/loader/sizes.ts';
 

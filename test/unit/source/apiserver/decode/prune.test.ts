@@ -2,6 +2,7 @@
 // What is kept of an object: all that the model reads, and nothing else.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { ANNOTATION_ROWS } from '../../../../../src/model/annotations.ts';
 import { projectSlice } from '../../../../../src/model/endpoints/slice.ts';
 import { projectNode } from '../../../../../src/model/node/node.ts';
 import { projectService } from '../../../../../src/model/service/service.ts';
@@ -32,6 +33,12 @@ describe('pruned objects', () => {
     const ref = { kind: spec.kind, namespace: 'default', name: object.metadata.name };
     expect(project(ref, spec.prune(object, intern))).toEqual(project(ref, object));
     expect(project(ref, object).value).toBeDefined();
+  });
+
+  test('every annotation that users write is kept', () => {
+    const annotations = Object.fromEntries(ANNOTATION_ROWS.map(({ name }) => [name, 'x']));
+    const object = { metadata: { name: 'web', annotations } };
+    expect(SERVICES.prune(object, intern)).toMatchObject({ metadata: { annotations } });
   });
 
   test('managedFields, foreign annotations, targetRef and conditions are gone', () => {
