@@ -17,6 +17,7 @@ import type {
 import type { Entry } from '../entry.ts';
 import type { Counters, DeviceView, Installation, Snapshot } from '../snapshot.ts';
 import { createTurns } from '../turns.ts';
+import { bootSeconds } from './conn/clock.ts';
 import { featureNames } from './features.ts';
 import { createGracePeriods, type GracePeriods } from './grace-period.ts';
 import {
@@ -35,7 +36,6 @@ import type { StaleSocketJudge, StaleSockets } from './stale-sockets/stale-socke
 import { createBatches } from './sync/batches.ts';
 import { takeEnded } from './sync/ledger.ts';
 import { applyWithRoom } from './sync/room.ts';
-import { bootSeconds } from './sync/service-port/base.ts';
 import { createTableSync, type TableSync } from './sync/table-sync.ts';
 
 export interface BpfParts {

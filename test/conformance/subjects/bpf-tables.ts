@@ -15,7 +15,7 @@ import {
   type RuleValue,
 } from '../../../src/dataplane/bpf/maps/layout.ts';
 import { element, type Tables } from '../../../src/dataplane/bpf/maps/tables.ts';
-import { readRun } from '../../../src/dataplane/bpf/sync/service-port/sets.ts';
+import { readRun } from '../../../src/dataplane/bpf/sync/service-port/runs.ts';
 import type { FrontendId } from '../../../src/dataplane/entry.ts';
 import { addressBytes, hostPort } from '../../../src/lib/address-bytes.ts';
 import { familyOf, isLoopback } from '../../../src/lib/ip.ts';

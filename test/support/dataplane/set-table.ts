@@ -2,7 +2,7 @@
 // The table of a set, as programs find it: behind the members, in a block of its own, after its length.
 import { blocksFor, hasTable, type SetRef } from '../../../src/dataplane/bpf/maps/layout.ts';
 import type { Tables } from '../../../src/dataplane/bpf/maps/tables.ts';
-import { readRun } from '../../../src/dataplane/bpf/sync/service-port/sets.ts';
+import { readRun } from '../../../src/dataplane/bpf/sync/service-port/runs.ts';
 
 /** Backend ids, without the weights that some kinds have beside them; none if sets of this kind have no table. */
 export function tableEntries(

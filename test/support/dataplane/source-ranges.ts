@@ -9,7 +9,7 @@ import {
   type SourceRangeKey,
 } from '../../../src/dataplane/bpf/maps/layout.ts';
 import type { Tables } from '../../../src/dataplane/bpf/maps/tables.ts';
-import { readRun } from '../../../src/dataplane/bpf/sync/service-port/sets.ts';
+import { readRun } from '../../../src/dataplane/bpf/sync/service-port/runs.ts';
 import { familyOf, prefixContains } from '../../../src/lib/ip.ts';
 
 /** Every element, as `1 198.51.100.0/24`. */

@@ -46,7 +46,8 @@ import { adoptLocalBackends } from './satellites/held-backends.ts';
 import { addRange, PODS, rangeValueOf } from './satellites/range-registry.ts';
 import { countFrontend } from './satellites/service-ranges.ts';
 import { digestOf } from './service-port/maglev-content.ts';
-import { isEqual, readEntries, readRun } from './service-port/sets.ts';
+import { readEntries, readRun } from './service-port/runs.ts';
+import { isEqual } from './service-port/sets.ts';
 
 export interface StrayFrontend {
   readonly family: Family;

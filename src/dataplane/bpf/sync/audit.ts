@@ -29,7 +29,8 @@ import {
 } from './ledger.ts';
 import { forgetRange, PODS, rangeIdOf, rangeValueOf } from './satellites/range-registry.ts';
 import { digestOf } from './service-port/maglev-content.ts';
-import { isEqual, readEntries, readRun } from './service-port/sets.ts';
+import { readEntries, readRun } from './service-port/runs.ts';
+import { isEqual } from './service-port/sets.ts';
 import { forgetFrontend } from './service-port/update.ts';
 
 const isSame = (a: Uint8Array, b: Uint8Array): boolean =>

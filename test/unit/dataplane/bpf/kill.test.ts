@@ -14,7 +14,7 @@ import {
 } from '../../../../src/dataplane/bpf/maps/layout.ts';
 import { element, type Tables } from '../../../../src/dataplane/bpf/maps/tables.ts';
 import { rangeOf } from '../../../../src/dataplane/bpf/sync/satellites/service-ranges.ts';
-import { readRun } from '../../../../src/dataplane/bpf/sync/service-port/sets.ts';
+import { readRun } from '../../../../src/dataplane/bpf/sync/service-port/runs.ts';
 import { createTableSync } from '../../../../src/dataplane/bpf/sync/table-sync.ts';
 import { frontendText } from '../../../../src/dataplane/entry.ts';
 import type { Plan } from '../../../../src/plan/types.ts';

@@ -18,7 +18,7 @@ import {
   renderFrontends,
   setNames,
 } from '../../../../src/dataplane/bpf/sync/service-port/render.ts';
-import { readRun } from '../../../../src/dataplane/bpf/sync/service-port/sets.ts';
+import { readRun } from '../../../../src/dataplane/bpf/sync/service-port/runs.ts';
 import { createTableSync } from '../../../../src/dataplane/bpf/sync/table-sync.ts';
 import { frontendText } from '../../../../src/dataplane/entry.ts';
 import { ALGORITHM_NAMES } from '../../../../src/plan/decide/balancing.ts';

@@ -17,10 +17,7 @@ import { storeWords } from '../../maps/tables.ts';
 import { baseBlock, type Ledger, type PortRecord, type SetRecord, tableBlock } from '../ledger.ts';
 import { digestOf } from './maglev-content.ts';
 import type { RenderedFrontend, RenderedSet } from './render.ts';
-import { readEntries } from './sets.ts';
-
-/** In seconds since boot. */
-export const bootSeconds = (): number => Number(process.hrtime.bigint() / 1_000_000_000n);
+import { readEntries } from './runs.ts';
 
 type Flags = Pick<RuleValue, 'masquerade' | 'returnsDirectly'>;
 

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sets of one service port: immutable runs of slots, shared by all traffic rules with equal content. A set's table
 // is a second run, right behind the members.
-import {
-  EMPTY_SET,
-  hasTable,
-  type RuleValue,
-  type SetRef,
-  SLOTS_PER_BLOCK,
-} from '../../maps/layout.ts';
-import type { ArrayTable } from '../../maps/tables.ts';
+
+import { bootSeconds } from '../../conn/clock.ts';
+import { EMPTY_SET, hasTable, type RuleValue, type SetRef } from '../../maps/layout.ts';
 import { type Allocation, TableFull } from '../allocation/allocation.ts';
 import {
   type BaseRecord,
@@ -21,8 +16,9 @@ import {
   withItem,
   without,
 } from '../ledger.ts';
-import { baseAfter, bootSeconds } from './base.ts';
+import { baseAfter } from './base.ts';
 import { digestOf, isSameMaglev, type WantedSet } from './maglev-content.ts';
+import { writeRun } from './runs.ts';
 
 /**
  * Equal content is the same set; the empty set needs no block.
@@ -92,43 +88,6 @@ const isSameContent = (held: SetRecord, wanted: WantedSet): boolean =>
   isEqual(held.members, wanted.members) &&
   isEqual(held.table, wanted.table) &&
   isSameMaglev(held.maglev, wanted.maglev);
-
-/** Whole blocks: unused slots are 0. The head is in the first slot. */
-function writeRun(
-  table: ArrayTable,
-  first: number,
-  head: number,
-  entries: ArrayLike<number>,
-): void {
-  for (let from = 0, block = first; from <= entries.length; from += SLOTS_PER_BLOCK, block += 1) {
-    const view = table.view(block);
-    const at = table.offset(block);
-    for (let slot = 0; slot < SLOTS_PER_BLOCK; slot += 1) {
-      const number = from + slot;
-      view.setUint32(at + 4 * slot, number === 0 ? head : (entries[number - 1] ?? 0), true);
-    }
-  }
-}
-
-/** The contents of a run in the kernel: its first slot, the service id or the length of a table, then the entries. */
-export function readRun(table: ArrayTable, first: number, entries: number): readonly number[] {
-  return Array.from({ length: 1 + entries }, (_, slot) => {
-    const block = first + Math.floor(slot / SLOTS_PER_BLOCK);
-    return table.view(block).getUint32(table.offset(block) + 4 * (slot % SLOTS_PER_BLOCK), true);
-  });
-}
-
-/** As readRun, without the first slot, in little memory and time: for large tables. */
-export function readEntries(table: ArrayTable, first: number, entries: number): Uint32Array {
-  const ids = new Uint32Array(entries);
-  for (let from = 0, block = first; from <= entries; from += SLOTS_PER_BLOCK, block += 1) {
-    const view = table.view(block);
-    const at = table.offset(block);
-    for (let slot = from === 0 ? 1 : 0; slot < SLOTS_PER_BLOCK && from + slot <= entries; slot += 1)
-      ids[from + slot - 1] = view.getUint32(at + 4 * slot, true);
-  }
-  return ids;
-}
 
 export function isEqual(a: readonly number[], b: readonly number[]): boolean {
   return a.length === b.length && a.every((id, index) => id === b[index]);

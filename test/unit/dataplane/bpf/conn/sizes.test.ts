@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From connections to buckets and back, and what the programs are told of the sizes.
 import { expect, test } from 'vitest';
-import { LARGEST_TABLE } from '../../../../../src/config/file/fairlead-schema.ts';
+import { LARGEST_TABLE } from '../../../../../src/config/settings/programs.ts';
 import {
   bucketsFor,
   capacityOf,

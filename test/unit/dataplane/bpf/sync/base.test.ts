@@ -19,7 +19,7 @@ import {
 import { findDrift } from '../../../../../src/dataplane/bpf/sync/audit.ts';
 import { applyWithRoom } from '../../../../../src/dataplane/bpf/sync/room.ts';
 import { isUnanswered } from '../../../../../src/dataplane/bpf/sync/service-port/base.ts';
-import { readEntries, readRun } from '../../../../../src/dataplane/bpf/sync/service-port/sets.ts';
+import { readEntries, readRun } from '../../../../../src/dataplane/bpf/sync/service-port/runs.ts';
 import { createTableSync } from '../../../../../src/dataplane/bpf/sync/table-sync.ts';
 import type { Backend, Frontend, Plan, TrafficRule } from '../../../../../src/plan/types.ts';
 import { applyAll } from '../../../../support/dataplane/apply-all.ts';
