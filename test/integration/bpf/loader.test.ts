@@ -171,14 +171,15 @@ test('an error about another layout names the fields and the map', async () => {
   (await attachLayer({ layer: socket(cgroup), bpfRoot, sizes: {} })).close();
   // One map pinned under the name of another: same type, different fields.
   const maps = join(bpfRoot, 'maps');
-  const otherMap = openPinnedMap(join(maps, 'fl_backend4'));
-  run('rm', join(maps, 'fl_frontend'));
-  otherMap.pin(join(maps, 'fl_frontend'));
+  const otherMap = openPinnedMap(join(maps, mapPin('fl_backend4')));
+  const pin = mapPin('fl_frontend');
+  run('rm', join(maps, pin));
+  otherMap.pin(join(maps, pin));
   otherMap.close();
   const again = attachLayer({ layer: socket(cgroup), bpfRoot, sizes: {} });
   await expect(again).rejects.toMatchObject({
     code: 'OTHER_SIZES',
-    message: expect.stringMatching(/maps\/fl_frontend does not fit map fl_frontend: .*value/),
+    message: expect.stringMatching(/maps\/fl_frontend\w* does not fit map fl_frontend: .*value/),
   });
   removePinned(bpfRoot, HOLDER);
 });
