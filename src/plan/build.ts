@@ -2,6 +2,7 @@
 // A whole plan from a whole set of objects, in one pass: used by one-shot commands, and the reference that
 // `createPlanner` must always agree with. Pure.
 import { compareText } from '../lib/names.ts';
+import { persistentMap } from '../lib/persistent/map.ts';
 import { projectSlice } from '../model/endpoints/slice.ts';
 import { projectNode } from '../model/node/node.ts';
 import { projectService } from '../model/service/service.ts';
@@ -77,7 +78,7 @@ export function buildAll(
   const direct = new Set([...plans.values()].filter(serviceWantsDirectReturn));
   const onNode = [...plans].flatMap(([key, plan]) => (isOnNode(plan) ? [key] : []));
   return {
-    services: plans,
+    services: persistentMap(plans),
     ...directReturnFlag(direct),
     ...onNodeFlag(new Set(onNode)),
     ...nodeContext,

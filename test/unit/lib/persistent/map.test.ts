@@ -2,11 +2,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
-  createMapping,
   differences,
   type PersistentMap,
   persistentMap,
-} from '../../../src/lib/persistent-map.ts';
+} from '../../../../src/lib/persistent/map.ts';
+import { createMapping } from '../../../../src/lib/persistent/mapping.ts';
 
 interface Value {
   readonly number: number;
