@@ -222,7 +222,7 @@ class RunningAgent implements Agent {
     this.#pending = [];
     const delta = this.#parts.planner.apply(changes);
     this.#plan = delta.plan;
-    this.#next.change(delta);
+    this.#next.add(delta.changed);
     if (delta.isGlobal) this.#next.addAll();
     // Also for a change that affects no Service (a taint of the Node): health waits until it is synced.
     this.#next.owe();
@@ -256,20 +256,12 @@ class RunningAgent implements Agent {
         });
       if (this.#isStopped) return;
       const services = isFull ? [...new Set([...changed, ...plan.services.keys()])] : changed;
-      this.#note({ services, changes: this.#programmed(changes, report), report, isFull });
+      const programmed = programmedOf(changes, report);
+      this.#next.programmed(programmed);
+      this.#note({ services, changes: programmed, report, isFull });
     } catch (error) {
-      this.#next.restore(changes);
       if (!this.#isStopped) this.#noteThrown(error, 'sync');
     }
-  }
-
-  /** A Service of which an entry failed is as it was before, unless it is served in another way: it is retried. */
-  #programmed(changes: ServiceChanges, { failed }: SyncReport): ServiceChanges {
-    const unprogrammed = unservedServices(failed);
-    if (unprogrammed.size === 0) return changes;
-    const all = [...changes];
-    this.#next.restore(all.filter(([key]) => unprogrammed.has(key)));
-    return new Map(all.filter(([key]) => !unprogrammed.has(key)));
   }
 
   #note(synced: Pick<SyncFacts, 'services' | 'changes' | 'report' | 'isFull'>): void {
@@ -355,3 +347,10 @@ class RunningAgent implements Agent {
 /** No stack trace of errors that tell the operator what to do. */
 const fieldsOf = (error: unknown): { readonly reason: string } | { readonly err: unknown } =>
   error instanceof FairleadError ? { reason: error.message } : { err: error };
+
+/** A Service of which an entry failed is as it was before, unless it is served in another way: it is retried. */
+function programmedOf(changes: ServiceChanges, { failed }: SyncReport): ServiceChanges {
+  const unprogrammed = unservedServices(failed);
+  if (unprogrammed.size === 0) return changes;
+  return new Map([...changes].filter(([key]) => !unprogrammed.has(key)));
+}

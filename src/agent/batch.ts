@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The batch of the next sync: what changed, or is to be retried, while the sync before it runs.
+import { differences, persistentMap } from '../lib/persistent/map.ts';
 import type { ServiceChange } from '../plan/conntrack/stale-flows.ts';
-import type { Plan, PlanDelta, ServiceKey, ServicePlan } from '../plan/types.ts';
+import type { Plan, ServiceKey, ServicePlan } from '../plan/types.ts';
 
 /** What Services were when they were last programmed, and are in this sync. */
 export type ServiceChanges = ReadonlyMap<ServiceKey, ServiceChange>;
@@ -16,8 +17,8 @@ export interface Batch {
 
 export class NextBatch {
   #services = new Set<ServiceKey>();
-  /** By changed Service: as it was last programmed. */
-  #before = new Map<ServiceKey, ServicePlan | undefined>();
+  /** Services as they were last programmed. */
+  #programmed = persistentMap<ServicePlan>();
   #isFull = false;
   #isOwed = false;
 
@@ -25,16 +26,10 @@ export class NextBatch {
     for (const key of services) this.#services.add(key);
   }
 
-  change({ changed, previous }: PlanDelta): void {
-    this.add(changed);
-    for (const key of changed) {
-      if (!this.#before.has(key)) this.#before.set(key, previous.get(key));
-    }
-  }
-
-  /** These were not programmed: they still change from what they were before. `add` puts them into a batch, to be retried. */
-  restore(changes: Iterable<readonly [ServiceKey, ServiceChange]>): void {
-    for (const [key, { before }] of changes) this.#before.set(key, before);
+  /** These are programmed. Others of a batch still change from what they were: `add` puts them into one, to be retried. */
+  programmed(changes: ServiceChanges): void {
+    const all = [...changes].map(([key, { after }]) => [key, after] as const);
+    this.#programmed = this.#programmed.withChanges(all);
   }
 
   addAll(): void {
@@ -59,15 +54,24 @@ export class NextBatch {
   take(plan: Plan | undefined): Batch {
     const isFull = this.#isFull;
     const services = [...this.#services];
-    const changes = new Map<ServiceKey, ServiceChange>();
-    for (const key of isFull ? this.#before.keys() : services) {
-      if (!this.#before.has(key)) continue;
-      changes.set(key, { before: this.#before.get(key), after: plan?.services.get(key) });
-      this.#before.delete(key);
-    }
     this.#services = new Set();
     this.#isFull = false;
     this.#isOwed = false;
-    return { services, changes, isFull };
+    return { services, changes: plan ? this.#changes(plan, isFull, services) : NONE, isFull };
+  }
+
+  #changes(
+    { services }: Plan,
+    isFull: boolean,
+    keys: readonly ServiceKey[],
+  ): Map<ServiceKey, ServiceChange> {
+    const changes = new Map<ServiceKey, ServiceChange>();
+    for (const key of isFull ? differences(this.#programmed, services) : keys) {
+      const [before, after] = [this.#programmed.get(key), services.get(key)];
+      if (before !== after) changes.set(key, { before, after });
+    }
+    return changes;
   }
 }
+
+const NONE: ServiceChanges = new Map();

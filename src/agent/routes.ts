@@ -6,7 +6,6 @@ import { backendRowsInSteps } from '../observe/backend-rows.ts';
 import { explained } from '../observe/explained.ts';
 import { serviceRowsInSteps } from '../observe/service-rows.ts';
 import { statusOf } from '../observe/status.ts';
-import type { Plan } from '../plan/types.ts';
 import type { Routes } from '../server/admin-socket.ts';
 import type { Source } from '../source/source.ts';
 import { inSlices } from '../sys/clock.ts';
@@ -62,16 +61,12 @@ export function routesOf(running: Running): Routes {
     },
     '/v1/services': async () => {
       const { frontends } = await dataplane.snapshot();
-      const plan = asItIs(agent.state().plan);
+      const { plan } = agent.state();
       return inSlices(serviceRowsInSteps(plan, frontends, dataplane.dataplanes), SLICE_MS);
     },
     '/v1/backends': async () => {
       const { backends } = await dataplane.snapshot();
-      return inSlices(backendRowsInSteps(asItIs(agent.state().plan), backends), SLICE_MS);
+      return inSlices(backendRowsInSteps(agent.state().plan, backends), SLICE_MS);
     },
   };
 }
-
-/** A plan is live: what is compared with a snapshot must not be newer. */
-const asItIs = (plan: Plan | undefined): Plan | undefined =>
-  plan && { ...plan, services: new Map(plan.services) };

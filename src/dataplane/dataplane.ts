@@ -57,8 +57,7 @@ export interface Dataplane {
   readonly capabilities: Capabilities;
   readonly installation: Installation;
   /**
-   * Reconciles these Services with the plan as of the start of the sync (`plan.services` is a live view), and
-   * the addresses that accept NodePort connections. `all`: every Service that is in the plan or programmed;
+   * Reconciles these Services with the plan, and the addresses that accept NodePort connections. `all`: every Service that is in the plan or programmed;
    * strays are removed afterwards. Rejects only if the result of single entries is not known; the caller then
    * retries all of them.
    */

@@ -2,10 +2,10 @@
 // The part of a plan that one dataplane serves: each frontend goes, separately for sockets and for packets, to
 // the first dataplane that can serve it, and so does the refusal of a ClusterIP's other ports.
 //   createSharing([BPF, RULES], 0).planOf(plan) -> the plan without its SCTP ports, which are those of index 1
+import { createMapping } from '../lib/persistent/mapping.ts';
 import type { Frontend, Plan, ServicePlan, ServicePortPlan } from '../plan/types.ts';
 import { type Capabilities, canRefuse, isAble, ORIGINS, type Origin } from './capabilities.ts';
 import { frontendKeyText } from './entry.ts';
-import { mappedView } from './mapped-view.ts';
 
 /** The parts of a Service that one dataplane serves. */
 export interface Choice {
@@ -14,30 +14,21 @@ export interface Choice {
 }
 
 export interface Sharing {
-  /** The same plan gives the identical (===) share, whose `services` is a live view, like the plan's. */
+  /**
+   * A Service that is whole is itself, and one of which nothing is left is not there. One that does not change from plan to
+   * plan has the identical (===) share.
+   */
   planOf(plan: Plan): Plan;
-  /** The same Service gives the identical (===) share: itself if it is whole, undefined if nothing is left. */
-  serviceOf(service: ServicePlan): ServicePlan | undefined;
   readonly choice: Choice;
 }
 
 /** @param index of the dataplane whose share it is */
 export function createSharing(dataplanes: readonly Capabilities[], index: number): Sharing {
   const choice = choiceOf(dataplanes, index);
-  const plans = new WeakMap<Plan, Plan>();
-  const cuts = new WeakMap<ServicePlan, { readonly share: ServicePlan | undefined }>();
-  const serviceOf = (service: ServicePlan): ServicePlan | undefined => {
-    if (isWhole(service, choice)) return service;
-    const known = cuts.get(service) ?? { share: cut(service, choice) };
-    cuts.set(service, known);
-    return known.share;
-  };
-  const planOf = (plan: Plan): Plan => {
-    const known = plans.get(plan) ?? { ...plan, services: mappedView(plan.services, serviceOf) };
-    plans.set(plan, known);
-    return known;
-  };
-  return { planOf, serviceOf, choice };
+  const sharesOf = createMapping<ServicePlan>((service) =>
+    isWhole(service, choice) ? service : cut(service, choice),
+  );
+  return { planOf: (plan) => ({ ...plan, services: sharesOf(plan.services) }), choice };
 }
 
 function choiceOf(dataplanes: readonly Capabilities[], index: number): Choice {

@@ -4,6 +4,7 @@
 // owners there were. No I/O.
 import { isSame } from '../lib/json.ts';
 import { compareText } from '../lib/names.ts';
+import { persistentMap } from '../lib/persistent/map.ts';
 import type { ObjectChange, ObjectRef, Service } from '../model/types.ts';
 import { directReturnFlag, serviceWantsDirectReturn } from './decide/forwarding.ts';
 import { buildContext, type NodeContext } from './decide/node-context.ts';
@@ -24,7 +25,7 @@ export interface Planner {
   readonly nodesListed: () => void;
   /** What this node has itself, from the next `apply` on. */
   readonly nodeHas: (sockets: NodeSockets) => void;
-  /** The plan of everything applied so far. */
+  /** The plan of everything applied so far: a value, which later changes leave as it is. */
   readonly current: () => Plan;
 }
 
@@ -37,7 +38,7 @@ export function createPlanner(
   { awaitsNodes = false, ...options }: { readonly awaitsNodes?: boolean } & ModelOptions = {},
 ): Planner {
   const model = createModelStore(settings, options);
-  const services = new Map<ServiceKey, ServicePlan>();
+  let services = persistentMap<ServicePlan>();
   const direct = new Set<ServiceKey>();
   const onNode = new Set<ServiceKey>();
   const known = createKnownSockets(model, settings);
@@ -68,23 +69,20 @@ export function createPlanner(
     return true;
   };
 
-  /** Replaces the Service's plan unless the new one is equal; returns true if it did. */
-  const rebuild = (key: ServiceKey, before: ServicePlan | undefined): boolean => {
+  /** The Service's plan: the same object (===) as before if it is equal; undefined: there is no such Service. */
+  const rebuilt = (key: ServiceKey, before: ServicePlan | undefined): ServicePlan | undefined => {
     const service = model.services.get(key);
-    if (service === undefined || context === undefined) {
-      direct.delete(key);
-      onNode.delete(key);
-      return services.delete(key);
-    }
+    if (service === undefined || context === undefined) return undefined;
     const built = buildService(service, model.slices.of(key), context);
     model.rejections.set('plan', refOf(service), built.rejections);
-    if (before !== undefined && isSame(before, built.plan)) return false;
-    services.set(key, built.plan);
-    if (serviceWantsDirectReturn(built.plan)) direct.add(key);
+    return before !== undefined && isSame(before, built.plan) ? before : built.plan;
+  };
+
+  const noteFlags = (key: ServiceKey, plan: ServicePlan | undefined): void => {
+    if (plan !== undefined && serviceWantsDirectReturn(plan)) direct.add(key);
     else direct.delete(key);
-    if (isOnNode(built.plan)) onNode.add(key);
+    if (plan !== undefined && isOnNode(plan)) onNode.add(key);
     else onNode.delete(key);
-    return true;
   };
 
   const apply = (changes: readonly ObjectChange[]): PlanDelta => {
@@ -94,16 +92,19 @@ export function createPlanner(
     for (const key of model.owners.resolve()) touched.add(key);
     for (const key of known.takeConcerned()) touched.add(key);
     const isGlobal = isNodeWide && renewNodeContext();
-    const changed: ServiceKey[] = [];
-    const previous = new Map<ServiceKey, ServicePlan>();
+    const plans = new Map<ServiceKey, ServicePlan | undefined>();
     for (const key of isGlobal ? model.services.keys() : []) touched.add(key);
+    const previous = services;
     for (const key of touched) {
-      const before = services.get(key);
-      if (!rebuild(key, before)) continue;
-      changed.push(key);
-      if (before !== undefined) previous.set(key, before);
+      const before = previous.get(key);
+      const plan = rebuilt(key, before);
+      if (plan === before) continue;
+      plans.set(key, plan);
+      noteFlags(key, plan);
     }
-    return { plan: current(), changed: changed.sort(compareText), previous, isGlobal };
+    services = previous.withChanges(plans);
+    const changed = [...plans.keys()].sort(compareText);
+    return { plan: current(), changed, previous, isGlobal };
   };
 
   const nodesListed = (): void => {

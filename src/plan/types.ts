@@ -178,8 +178,8 @@ export interface ServicePlan {
 export type ServiceKey = string;
 
 /**
- * The whole plan. `services` is a live read-only view: an unchanged Service keeps the identical (===)
- * ServicePlan object from build to build, so a dataplane may skip it by reference.
+ * The whole plan: a value, which never changes. An unchanged Service is the identical (===) ServicePlan object from plan to
+ * plan, so what differs between two plans is found by reference (`differences` of lib/persistent/map.ts).
  */
 export interface Plan {
   readonly services: ReadonlyMap<ServiceKey, ServicePlan>;
@@ -235,8 +235,8 @@ export type LocalDetector =
 export interface PlanDelta {
   readonly plan: Plan;
   readonly changed: readonly ServiceKey[];
-  /** What the changed Services were before; a key absent here is new. */
-  readonly previous: ReadonlyMap<ServiceKey, ServicePlan>;
+  /** The Services before. */
+  readonly previous: Plan['services'];
   /**
    * True if something node-wide changed (nodePortAddresses, detector, node facts, ServiceCIDRs), and for the
    * first build: every Service counts as changed.

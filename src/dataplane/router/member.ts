@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // One dataplane of several. It knows what is held of each Service, also from before a restart, so that what
 // another dataplane is to serve from now on stays here until that one has programmed it.
+import { persistentMap } from '../../lib/persistent/map.ts';
 import type { Plan, ServiceKey, ServicePlan } from '../../plan/types.ts';
 import type { AuditReport, Dataplane, NodeAddress, SyncReport } from '../dataplane.ts';
 import { type Asked, createHoldings, type Holdings } from '../holdings.ts';
-import { mappedView } from '../mapped-view.ts';
 import { isLess, type Sharing, shareKeeping } from '../share.ts';
 
 export type Changed = readonly ServiceKey[] | 'all';
@@ -35,8 +35,8 @@ class KeepingMember implements Member {
   readonly #sharing: Sharing;
   /** undefined: not known, as at start and after an error. */
   #holdings: Holdings | undefined;
-  /** Services of which it was asked to hold more than its share. */
-  readonly #kept = new Set<ServiceKey>();
+  /** Services of which it was asked to hold more than its share: that. */
+  readonly #kept = new Map<ServiceKey, ServicePlan>();
 
   constructor(dataplane: Dataplane, sharing: Sharing) {
     this.#dataplane = dataplane;
@@ -63,16 +63,15 @@ class KeepingMember implements Member {
   }
 
   owes(isMade: IsMade): boolean {
-    return [...this.#kept].some(isMade);
+    return [...this.#kept.keys()].some(isMade);
   }
 
   removeMoved(plan: Plan, isMade: IsMade, addresses: readonly NodeAddress[]): Promise<SyncReport> {
-    const keys = [...this.#kept].filter(isMade);
-    const asked = new Map(keys.map((key) => [key, this.#shareIn(plan, key)]));
+    const keys = [...this.#kept.keys()].filter(isMade);
     for (const key of keys) this.#kept.delete(key);
-    return this.#noted(asked, () =>
-      this.#dataplane.sync(this.#sharing.planOf(plan), keys, addresses),
-    );
+    const request = this.#withKept(this.#sharing.planOf(plan));
+    const asked = new Map(keys.map((key) => [key, request.services.get(key)]));
+    return this.#noted(asked, () => this.#dataplane.sync(request, keys, addresses));
   }
 
   async #adopted(): Promise<Holdings> {
@@ -92,31 +91,22 @@ class KeepingMember implements Member {
   /** The share, in which the Services that lose something to another dataplane still have it. */
   #keeping(plan: Plan, keys: readonly ServiceKey[], holdings: Holdings): Request {
     const held = holdings.of(keys);
-    const asked = new Map<ServiceKey, ServicePlan | undefined>();
-    const more = new Map<ServicePlan, ServicePlan>();
+    const share = this.#sharing.planOf(plan);
     for (const key of keys) {
       const service = plan.services.get(key);
-      const share = service && this.#sharing.serviceOf(service);
       const kept =
         service && shareKeeping(service, this.#sharing.choice, (frontend) => held.has(frontend));
-      const isKeeping = service !== undefined && kept !== undefined && isLess(share, kept);
-      if (isKeeping) {
-        more.set(service, kept);
-        this.#kept.add(key);
-      } else {
-        this.#kept.delete(key);
-      }
-      asked.set(key, isKeeping ? kept : share);
+      if (kept !== undefined && isLess(share.services.get(key), kept)) this.#kept.set(key, kept);
+      else this.#kept.delete(key);
     }
-    if (more.size === 0) return { plan: this.#sharing.planOf(plan), asked };
-    const of = (service: ServicePlan): ServicePlan | undefined =>
-      more.get(service) ?? this.#sharing.serviceOf(service);
-    return { plan: { ...plan, services: mappedView(plan.services, of) }, asked };
+    const asking = this.#withKept(share);
+    return { plan: asking, asked: new Map(keys.map((key) => [key, asking.services.get(key)])) };
   }
 
-  #shareIn(plan: Plan, key: ServiceKey): ServicePlan | undefined {
-    const service = plan.services.get(key);
-    return service && this.#sharing.serviceOf(service);
+  /** Also what it has kept in an earlier sync: nobody else has programmed it yet. */
+  #withKept(share: Plan): Plan {
+    if (this.#kept.size === 0) return share;
+    return { ...share, services: persistentMap(share.services).withChanges(this.#kept) };
   }
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several dataplanes behind the seam as if they were one: each is given its share of the plan (share.ts),
 // and what they answer is merged. None waits for another, and one that fails keeps none from its work.
-// What moves from one to another is programmed by the new one before the old one removes it; all of them are given
-// the Services of a sync as they were at its start.
+// What moves from one to another is programmed by the new one before the old one removes it.
 
 import type { Plan, ServiceKey } from '../../plan/types.ts';
 import type { Capabilities } from '../capabilities.ts';
@@ -15,7 +14,6 @@ import type {
   SyncReport,
 } from '../dataplane.ts';
 import type { Entry } from '../entry.ts';
-import { viewAsOfNow } from '../mapped-view.ts';
 import {
   allOf,
   mergeCapabilities,
@@ -77,12 +75,6 @@ function onlyOne(dataplane: Dataplane, fallback?: Fallback): ComposedDataplane {
 const datagramsOf = (dataplane: Dataplane): Promise<Iterable<HeldFrontend>> =>
   dataplane.heldDatagrams?.() ?? dataplane.held();
 
-/** The plan, in which these Services stay as they are. */
-const asOfNow = (plan: Plan, keys: Changed): Plan => ({
-  ...plan,
-  services: keys === 'all' ? new Map(plan.services) : viewAsOfNow(plan.services, keys),
-});
-
 /** Of a Service that failed, or that an earlier sync has left as it was, nothing is removed: the next try of it does that. */
 function isMadeIn(reports: readonly SyncReport[], keys: Changed): IsMade {
   const failed = unservedServices(reports.flatMap((report) => report.failed));
@@ -121,13 +113,12 @@ class Router implements ComposedDataplane {
   ): Promise<SyncReport> {
     const keys = this.#unwritten !== undefined || changed === 'all' ? 'all' : [...changed];
     return this.#turns(async () => {
-      const now = asOfNow(plan, keys);
-      const make = (member: Member): Promise<SyncReport> => member.make(now, keys, addresses);
+      const make = (member: Member): Promise<SyncReport> => member.make(plan, keys, addresses);
       const made = await (this.#unwritten === undefined
         ? allOf(this.#members, make)
         : this.#rulesFirst(this.#unwritten, make));
       const isMade = isMadeIn(made, keys);
-      const removed = await this.#removeMoved(now, isMade, addresses);
+      const removed = await this.#removeMoved(plan, isMade, addresses);
       return mergeReports([...made, ...removed]);
     });
   }
@@ -146,14 +137,13 @@ class Router implements ComposedDataplane {
 
   audit(plan: Plan, addresses: readonly NodeAddress[]): Promise<AuditReport> {
     return this.#turns(async () => {
-      const now = asOfNow(plan, 'all');
       const audits = await allOf(this.#members, async (member) => {
-        const audited = await member.audit(now, addresses);
+        const audited = await member.audit(plan, addresses);
         this.#drift = [...this.#drift, ...audited.drift];
         return audited;
       });
       const made = audits.map(({ report }) => report);
-      const removed = await this.#removeMoved(now, isMadeIn(made, 'all'), addresses);
+      const removed = await this.#removeMoved(plan, isMadeIn(made, 'all'), addresses);
       const drift = this.#drift;
       this.#drift = [];
       return { drift, report: mergeReports([...made, ...removed]) };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A whole plan from a whole set of objects, in one pass: the reference that `createPlanner` must always agree with. Pure.
 import { compareText } from '../../../src/lib/names.ts';
+import { persistentMap } from '../../../src/lib/persistent/map.ts';
 import { projectSlice } from '../../../src/model/endpoints/slice.ts';
 import { projectNode } from '../../../src/model/node/node.ts';
 import { projectService } from '../../../src/model/service/service.ts';
@@ -76,7 +77,7 @@ export function buildAll(
   const direct = new Set([...plans.values()].filter(serviceWantsDirectReturn));
   const onNode = [...plans].flatMap(([key, plan]) => (isOnNode(plan) ? [key] : []));
   return {
-    services: plans,
+    services: persistentMap(plans),
     ...directReturnFlag(direct),
     ...onNodeFlag(new Set(onNode)),
     ...nodeContext,

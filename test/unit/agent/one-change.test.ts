@@ -9,6 +9,7 @@ import { NO_FEATURES } from '../../../src/dataplane/bpf/features.ts';
 import { followPing } from '../../../src/dataplane/bpf/packet/ping.ts';
 import type { Dataplane } from '../../../src/dataplane/dataplane.ts';
 import { createRouter } from '../../../src/dataplane/router/router.ts';
+import { persistentMap } from '../../../src/lib/persistent/map.ts';
 import { createLogger } from '../../../src/log.ts';
 import type { ObjectChange } from '../../../src/model/types.ts';
 import { createPlanner } from '../../../src/plan/planner.ts';
@@ -34,11 +35,12 @@ const endpoints = (number: number, ...addresses: string[]): ObjectChange =>
 
 const pings = { name: 'fl_ping', readAll: () => [], put: () => [], delete: () => [] };
 
-/** Sizes of the large Maps and Sets that are read from end to end, while they are watched. */
+/** Sizes of the large maps and Sets that are read from end to end, while they are watched. */
 function watchCollections(): { readonly read: number[]; end(): void } {
   const read: number[] = [];
   const undos: (() => void)[] = [];
-  for (const kind of [Map.prototype, Set.prototype]) {
+  const persistent = Object.getPrototypeOf(persistentMap());
+  for (const kind of [Map.prototype, Set.prototype, persistent]) {
     for (const name of [Symbol.iterator, 'keys', 'values', 'entries', 'forEach'] as const) {
       const original = Object.getOwnPropertyDescriptor(kind, name)!;
       const value = function (this: Map<unknown, unknown>, ...args: unknown[]): unknown {

@@ -29,14 +29,14 @@ function slowly(plan: Plan, onLook: (before: number) => void): Plan {
   return { ...plan, services: new Map([...plan.services].map(([key, one]) => [key, slow(one)])) };
 }
 
-const routesFor = (plan: Plan) =>
+const routesFor = (plan: () => Plan) =>
   routesOf({
     ...{ node: 'n1', startedAt: new Date(0) },
     dataplane: {
       dataplanes: [BPF],
       snapshot: async () => ({ frontends: [], backends: [] }),
     } as never,
-    agent: { state: () => ({ plan }) } as never,
+    agent: { state: () => ({ plan: plan() }) } as never,
     source: {} as never,
     addresses: {} as never,
   });
@@ -46,20 +46,19 @@ test.each(['/v1/services', '/v1/backends'])(
   async (path) => {
     let turns = 0;
     const turnsAt = new Set<number>();
-    const plan = slowly(planWith(0), (before) => {
+    let plan = slowly(planWith(0), (before) => {
       turnsAt.add(turns);
       if (before === 0) setImmediate(change);
     });
     const change = (): void => {
-      for (const [key, service] of planWith(1).services)
-        (plan.services as Map<string, ServicePlan>).set(key, service);
+      plan = planWith(1);
     };
     const count = (): void => {
       turns++;
       next = setImmediate(count);
     };
     let next = setImmediate(count);
-    const rows = await routesFor(plan)[path]?.(new URLSearchParams());
+    const rows = await routesFor(() => plan)[path]?.(new URLSearchParams());
     clearImmediate(next);
     expect(turnsAt.size).toBeGreaterThanOrEqual(5);
     const backends = JSON.stringify(rows).match(/10\.1\.\d\./g);

@@ -7,7 +7,7 @@ import { BPF, type Capabilities } from '../../../src/dataplane/capabilities.ts';
 import type { ComposedDataplane, Dataplane } from '../../../src/dataplane/dataplane.ts';
 import { frontendText } from '../../../src/dataplane/entry.ts';
 import { createRouter } from '../../../src/dataplane/router/router.ts';
-import type { Plan, ServicePlan, ServicePortPlan } from '../../../src/plan/types.ts';
+import type { Plan, ServicePortPlan } from '../../../src/plan/types.ts';
 import { memoryDataplane, memoryTables } from '../../support/dataplane/memory-dataplane.ts';
 import type { MemoryTables } from '../../support/tables/memory.ts';
 import { backend, clusterIp, planOf, servicePort } from './bpf/plans.ts';
@@ -75,25 +75,12 @@ const lateAgentOn = ({ bpf, rules }: Node): ComposedDataplane =>
     later(withCapabilities(memoryDataplane(rules), RULES)),
   ]);
 
-/** The plan changes after the dataplanes were asked, and before they write. */
-async function changedMeanwhile(syncing: Promise<unknown>, change: () => void): Promise<void> {
-  setImmediate(change);
-  await syncing;
-}
-
 const external = (address: string) => ({ ...clusterIp(address), kind: 'ExternalIP' as const });
 const byBpf = (name: string, address: string): ServicePortPlan =>
   servicePort(name, [external(address)], [backend('10.1.1.2')]);
 /** The source ranges decide that BPF cannot serve it. */
 const byRules = (name: string, address: string): ServicePortPlan =>
   servicePort(name, [{ ...external(address), isFiltered: true }], [backend('10.1.1.2')]);
-
-/** As the planner does: plans are live. */
-function replace({ services }: Plan, ...ports: readonly ServicePortPlan[]): void {
-  const live = services as Map<string, ServicePlan>;
-  live.clear();
-  for (const [key, service] of planOf(...ports).services) live.set(key, service);
-}
 
 const WEB = '203.0.113.1';
 const sync = (agent: ComposedDataplane, plan: Plan) => agent.sync(plan, 'all', []);
@@ -208,21 +195,25 @@ test.each([
   const tables = node();
   const agent = lateAgentOn(tables);
   const plan = planOf(before('web', WEB));
+  const next = planOf(after('web', WEB));
   await sync(agent, plan);
   const changed = extent === 'all' ? 'all' : ['default/web'];
-  await changedMeanwhile(agent.sync(plan, changed, []), () => replace(plan, after('web', WEB)));
+  const syncing = agent.sync(plan, changed, []);
+  const nextSyncing = agent.sync(next, ['default/web'], []);
+  await syncing;
   expect(tables.journal).toEqual([`${from} +${WEB}:80/TCP`]);
-  await agent.sync(plan, ['default/web'], []);
+  await nextSyncing;
   expect(tables.journal.slice(1)).toEqual([`${to} +${WEB}:80/TCP`, `${from} -${WEB}:80/TCP`]);
 });
 
 test('a Service that is deleted in mid-sync is removed by the next one', async () => {
   const tables = node();
   const agent = lateAgentOn(tables);
-  const plan = planOf(byRules('web', WEB));
-  await changedMeanwhile(agent.sync(plan, ['default/web'], []), () => replace(plan));
-  expect(await held(agent)).toEqual([`rules ${WEB}:80/TCP`]);
-  await agent.sync(plan, ['default/web'], []);
+  const syncing = agent.sync(planOf(byRules('web', WEB)), ['default/web'], []);
+  const removing = agent.sync(planOf(), ['default/web'], []);
+  await syncing;
+  expect(tables.journal).toEqual([`rules +${WEB}:80/TCP`]);
+  await removing;
   expect(await held(agent)).toEqual([]);
 });
 

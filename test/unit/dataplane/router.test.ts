@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several dataplanes as one: what each is given, in which order, and how their results are merged.
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { BPF } from '../../../src/dataplane/capabilities.ts';
 import { createRouter } from '../../../src/dataplane/router/router.ts';
 import type { Protocol } from '../../../src/model/types.ts';
 import type { ServicePortPlan } from '../../../src/plan/types.ts';
 import { memoryDataplane, memoryTables } from '../../support/dataplane/memory-dataplane.ts';
 import { clusterIp, planOf, servicePort } from './bpf/plans.ts';
-import { fakeDataplane, LAST_RESORT } from './support.ts';
+import { fakeDataplane, LAST_RESORT, planLines } from './support.ts';
 
 /** Serves sockets alone, so that with BPF before it each frontend has one dataplane. */
 const SOCKETS = { ...LAST_RESORT, serves: { ...LAST_RESORT.serves, packet: undefined } };
@@ -68,6 +68,22 @@ test('if the new dataplane fails, the old one keeps it until the next attempt', 
   rest.failure = 'none';
   await router.sync(moved, ['default/web'], []);
   expect([bpf.lines(), rest.lines()]).toEqual([['web 10.96.0.10:*'], ['web 10.96.0.10:80/TCP']]);
+});
+
+test('what the old one keeps is in every plan that it is given until the new one has it', async () => {
+  const { bpf, rest, router, sync } = twoDataplanes();
+  await sync(moving(undefined));
+  rest.failure = 'entries';
+  const moved = planOf(moving(['192.0.2.0/24']), port('open', 'TCP', 81));
+  await router.sync(moved, ['default/web'], []);
+  const given = vi.spyOn(bpf, 'sync');
+  rest.failure = 'none';
+  await router.sync(moved, ['default/open'], []);
+  expect(given.mock.calls.map(([plan]) => planLines(plan))).toEqual([
+    expect.arrayContaining(['web 10.96.0.10:80/TCP', 'open 10.96.0.10:81/TCP']),
+  ]);
+  await router.sync(moved, ['default/web'], []);
+  expect(planLines(given.mock.lastCall![0])).not.toContain('web 10.96.0.10:80/TCP');
 });
 
 test('an exception in one dataplane does not stop the others, and reaches the caller', async () => {

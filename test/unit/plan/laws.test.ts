@@ -120,13 +120,15 @@ describe('laws of the plan', () => {
       fc.property(history, settings, (batches, chosen) => {
         const planner = createPlanner(chosen);
         for (const batch of batches) {
-          const before = new Map(planner.current().services);
+          const before = planner.current().services;
+          const asItWas = [...before];
           const delta = planner.apply(batch);
+          expect([...before]).toEqual(asItWas);
+          expect(delta.previous).toBe(before);
           const changed = new Set(delta.changed);
           for (const key of new Set([...before.keys(), ...delta.plan.services.keys()])) {
             const isSame = before.get(key) === delta.plan.services.get(key);
             expect(isSame).toBe(!changed.has(key));
-            expect(delta.previous.get(key)).toBe(isSame ? undefined : before.get(key));
           }
           const last = objectsAfter(batch).map((one): ObjectChange => ({ type: 'put', ...one }));
           expect(planner.apply(structuredClone(last))).toMatchObject({

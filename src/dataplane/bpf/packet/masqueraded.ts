@@ -1,24 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plan where the kernel has no direct return: what goes to backends of other nodes is masqueraded, as without it. Pure.
+import { createMapping } from '../../../lib/persistent/mapping.ts';
 import type { Frontend, Plan, ServicePlan, TrafficRule } from '../../../plan/types.ts';
-import { mappedView } from '../../mapped-view.ts';
 
-/** The same plan, and the same Service, gives the identical (===) one; Services that ask for nothing are the plan's own. */
+/** A Service that does not change from plan to plan is the identical (===) one; those that ask for nothing are the plan's own. */
 export function withoutDirectReturn(): (plan: Plan) => Plan {
-  const plans = new WeakMap<Plan, Plan>();
-  const services = new WeakMap<ServicePlan, ServicePlan>();
-  const serviceOf = (service: ServicePlan): ServicePlan => {
-    if (!asks(service)) return service;
-    const known = services.get(service) ?? masqueraded(service);
-    services.set(service, known);
-    return known;
-  };
-  return (plan) => {
-    const { wantsDirectReturn: _, ...rest } = plan;
-    const known = plans.get(plan) ?? { ...rest, services: mappedView(plan.services, serviceOf) };
-    plans.set(plan, known);
-    return known;
-  };
+  const masqueradedIn = createMapping<ServicePlan>((service) =>
+    asks(service) ? masqueraded(service) : service,
+  );
+  return ({ wantsDirectReturn: _, services, ...rest }) => ({
+    ...rest,
+    services: masqueradedIn(services),
+  });
 }
 
 const asks = ({ ports }: ServicePlan): boolean =>

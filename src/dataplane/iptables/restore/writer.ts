@@ -83,7 +83,6 @@ class RulesWriter implements Writer {
   }
 
   async #writeAll(plan: Plan, extent: Extent, isRetry: boolean): Promise<readonly Written[]> {
-    // The plan's own is a live view.
     const services = this.#writable(plan);
     const wanted = this.#wanted({ ...plan, services });
     const isFull = typeof extent === 'string';
@@ -102,7 +101,7 @@ class RulesWriter implements Writer {
 
   /** Those that are refused as they were before. */
   #writable({ services }: Plan): ReadonlyMap<ServiceKey, ServicePlan> {
-    if (this.#refused.size === 0) return new Map(services);
+    if (this.#refused.size === 0) return services;
     return new Map(
       [...services].flatMap(([key, service]) => {
         const writable = this.#refused.has(key) ? this.#services.get(key) : service;
