@@ -8,10 +8,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 const load = (path) => import(new URL(`../build/js/${path}`, import.meta.url));
-const { createDeviceFollower } = await load('dataplane/bpf/devices/follower.js');
-const { createKernelLinks } = await load('dataplane/bpf/devices/kernel-links.js');
-const { deviceTable } = await load('dataplane/bpf/devices/device-table.js');
-const { hashTable } = await load('dataplane/bpf/maps/kernel.js');
+const { createDeviceFollower } = await load('engines/bpf/devices/follower.js');
+const { createKernelLinks } = await load('engines/bpf/kernel/devices/kernel-links.js');
+const { deviceTable } = await load('engines/bpf/devices/device-table.js');
+const { hashTable } = await load('engines/bpf/kernel/maps/kernel.js');
 const { followNetwork } = await load('sys/netlink/follow.js');
 const { SYSTEM_CLOCK } = await load('sys/clock.js');
 const native = await load('sys/native.js');

@@ -7,7 +7,7 @@ const OF_SERVICES = /^KUBE-(?:SVC|SVL|EXT|FW|SEP)-/;
 const TABLES = ['filter', 'nat'];
 
 /**
- * @param {readonly import('../build/js/dataplane/iptables/diff/diff.js').WantedTable[]} wanted
+ * @param {readonly import('../build/js/engines/iptables/state/diff/diff.js').WantedTable[]} wanted
  * @param {(chain: string) => boolean} isWritten of chains of Services
  */
 export function kubeProxyInput(wanted, isWritten = () => true) {

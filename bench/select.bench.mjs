@@ -12,7 +12,7 @@ import {
   encodeFrontendKey,
   encodeU32,
   SLOTS_PER_BLOCK,
-} from '../build/js/dataplane/bpf/maps/layout.js';
+} from '../build/js/engines/bpf/layout/layout.js';
 import { openObject } from '../build/js/sys/native.js';
 import { measureHooks, printHooks } from './hooks/hooks.mjs';
 
@@ -21,7 +21,7 @@ const BACKENDS = 10;
 const REPEAT = 1_000_000;
 const ROUNDS = 9;
 const PORT = 80;
-/** @type {import('../build/js/dataplane/bpf/maps/layout.js').RuleValue} */
+/** @type {import('../build/js/engines/bpf/layout/layout.js').RuleValue} */
 const RULE = {
   block: 0,
   members: 0,

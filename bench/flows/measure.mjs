@@ -6,8 +6,8 @@ import { openMeter } from './memory-meter.mjs';
 import { fillServices } from './services.mjs';
 
 const load = (path) => import(new URL(`../../build/js/${path}`, import.meta.url));
-const { maxEntries } = await load('dataplane/bpf/loader/sizes.js');
-const { connRodata } = await load('dataplane/bpf/conn/sizes.js');
+const { maxEntries } = await load('engines/bpf/layout/sizes.js');
+const { connRodata } = await load('engines/bpf/conn/sizes.js');
 const { openObject } = await load('sys/native.js');
 
 const objectFile = (name) => readFileSync(new URL(`../../build/bpf/${name}`, import.meta.url));

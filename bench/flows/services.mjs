@@ -3,8 +3,8 @@
 import { SETTINGS, serviceChange, sliceChange } from '../plan-objects.mjs';
 
 const load = (path) => import(new URL(`../../build/js/${path}`, import.meta.url));
-const { createTableSync } = await load('dataplane/bpf/sync/table-sync.js');
-const { kernelTables } = await load('dataplane/bpf/maps/kernel.js');
+const { createTableSync } = await load('engines/bpf/state/table-sync.js');
+const { kernelTables } = await load('engines/bpf/kernel/maps/kernel.js');
 const { createPlanner } = await load('plan/planner.js');
 const { waitGracePeriod } = await load('sys/native.js');
 

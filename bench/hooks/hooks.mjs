@@ -16,7 +16,7 @@ import {
   encodeU32,
   POSITION,
   SLOTS_PER_BLOCK,
-} from '../../build/js/dataplane/bpf/maps/layout.js';
+} from '../../build/js/engines/bpf/layout/layout.js';
 import { findCgroup2, insideCgroup, removeCgroup } from '../../build/js/sys/cgroup.js';
 import { netnsCookie, openObject } from '../../build/js/sys/native.js';
 import {

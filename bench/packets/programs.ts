@@ -2,8 +2,8 @@
 // What the kernel counts for fairlead's programs (bpf_stats): in rounds of their own, because counting slows programs
 // down. A program's handle, which the agent has, tells its counts; a pinned link tells which program runs where.
 import { readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
-import { devicePins } from '../../src/dataplane/bpf/devices/device-pins.ts';
-import { pinFolder } from '../../src/dataplane/bpf/loader/pins.ts';
+import { devicePins } from '../../src/engines/bpf/kernel/devices/device-pins.ts';
+import { pinFolder } from '../../src/engines/bpf/kernel/loader/pins.ts';
 import { listProcesses } from '../../src/sys/cgroup.ts';
 import { openPinnedLink } from '../../src/sys/native.ts';
 import type { ProgramFigures } from './report/figures.ts';

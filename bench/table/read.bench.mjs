@@ -4,8 +4,8 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { proofOf } from '../../build/js/dataplane/bpf/conn/proof.js';
-import { readConns, STEP_BUCKETS } from '../../build/js/dataplane/bpf/conn/reader.js';
+import { proofOf } from '../../build/js/engines/bpf/conn/proof.js';
+import { readConns, STEP_BUCKETS } from '../../build/js/engines/bpf/conn/reader.js';
 import { openObject } from '../../build/js/sys/native.js';
 
 const inRepository = (path) => fileURLToPath(new URL(`../../${path}`, import.meta.url));

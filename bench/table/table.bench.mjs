@@ -4,7 +4,7 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { indexMaskOf } from '../../build/js/dataplane/bpf/conn/sizes.js';
+import { indexMaskOf } from '../../build/js/engines/bpf/conn/sizes.js';
 import { openObject } from '../../build/js/sys/native.js';
 
 const inRepository = (path) => fileURLToPath(new URL(`../../${path}`, import.meta.url));

@@ -9,7 +9,7 @@
  * Flows of packets that a backend has now: older + newer. Who makes a record adds one, and who ends
  * or evicts it takes one away. In case one is lost, each round of the sweep corrects the count of
  * the flows that were there when it began: it has met `met` of them, of which at most `ended` have
- * ended since. src/dataplane/bpf/flows/sweep/recount.ts has the rest. Element 0 is no backend's:
+ * ended since. src/engines/bpf/flows/sweep/recount.ts has the rest. Element 0 is no backend's:
  * its `met` is the second since boot in which the round began.
  */
 struct backend_flows {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Every struct that the kernel programs share with the agent. The codecs in
- * src/dataplane/bpf/maps/layout.ts are tested against its BTF, field by field.
+ * src/engines/bpf/layout/layout.ts are tested against its BTF, field by field.
  *
  * Addresses are byte arrays in network order, so that `bpftool map dump` prints them as addresses.
  * Ports are host order everywhere; the hooks translate once, at the edge. Padding must be zero: it

@@ -2,7 +2,7 @@
 /*
  * What the agent loads a program without, because no Service needs it. A constant is known to the
  * verifier: from Linux 6.8 on it neither walks the functions behind a door that is shut nor has
- * them compiled. src/dataplane/bpf/features.ts decides. A door is where packets come in, not
+ * them compiled. src/engines/bpf/features.ts decides. A door is where packets come in, not
  * each place where they go.
  */
 #ifndef FAIRLEAD_FEATURES_H

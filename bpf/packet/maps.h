@@ -22,7 +22,7 @@
  * Addresses that connections have had, by their hash: a packet to or from any other needs no
  * look-up. A mark is one more than the epoch in which a connection began, or was met by the sweep.
  * Set by the packet programs and the sweep. Marks of the former epoch are cleared by the agent
- * (src/dataplane/bpf/flows/sweep/marks.ts); one too many only costs look-ups. Key: line, first
+ * (src/engines/bpf/flows/sweep/marks.ts); one too many only costs look-ups. Key: line, first
  * those of destinations at ingress, then those of backends at egress.
  */
 struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The structs that the packet programs share with the agent, as common/types.h has those of all
- * layers: the same rules for addresses, ports and padding. src/dataplane/bpf/maps/packet-layout.ts
+ * layers: the same rules for addresses, ports and padding. src/engines/bpf/layout/packet-layout.ts
  * has the codecs.
  */
 #ifndef FAIRLEAD_PACKET_TYPES_H

@@ -55,7 +55,7 @@ enum scope_state {
 	SCOPE_PACKETS = 2, /* they are left alone, and its packets are translated */
 } PACKED_ENUM;
 
-/* What is known of a network namespace. `found` is for people: src/dataplane/bpf/scope/state.ts. */
+/* What is known of a network namespace. `found` is for people: src/engines/bpf/scope/state.ts. */
 struct netns_scope {
 	__u32 tgid; /* of the process that asked first, in the initial process namespace; 0: none */
 	__u16 found;

@@ -8,9 +8,9 @@ import type {
   FailedEntry,
   NodeAddress,
   SyncReport,
-} from '../dataplane/dataplane.ts';
-import type { Entry } from '../dataplane/entry.ts';
-import { unservedServices } from '../dataplane/merge.ts';
+} from '../engines/dataplane.ts';
+import type { Entry } from '../engines/entry.ts';
+import { unservedServices } from '../engines/router/merge.ts';
 import { FairleadError, reasonOf } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import type { ObjectChange } from '../model/types.ts';
@@ -20,7 +20,7 @@ import type { Plan, ServiceKey } from '../plan/types.ts';
 import type { NodeAddresses } from '../sys/netlink/node-addresses.ts';
 import { NextBatch, type ServiceChanges } from './batch.ts';
 import { createFailures, type Failures, type Work } from './failures.ts';
-import { type ReadHeld, readIncumbents } from './hand-over/incumbents.ts';
+import { type ReadHeld, readIncumbents } from './incumbents.ts';
 import { Retries } from './retries.ts';
 import { createSyncLog, type SyncLog } from './sync-log.ts';
 

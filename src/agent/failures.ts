@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Entries that are currently not programmed, and why: per Service, of the node, and of a sync that failed as
 // a whole.
-import type { FailedEntry } from '../dataplane/dataplane.ts';
+import type { FailedEntry } from '../engines/dataplane.ts';
 import type { ServiceKey } from '../plan/types.ts';
 
 export interface Synced {

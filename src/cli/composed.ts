@@ -2,8 +2,8 @@
 // The dataplanes that an agent composes (dataplanes.ts opens them), for commands that explain without one.
 
 import type { Engine } from '../config/types.ts';
-import { bpfCapabilities, type Capabilities, IPTABLES } from '../dataplane/capabilities.ts';
-import type { DataplaneSettings } from './dataplanes.ts';
+import { bpfCapabilities, type Capabilities, IPTABLES } from '../engines/capabilities.ts';
+import type { DataplaneSettings } from '../instance/dataplanes.ts';
 
 /** In the order in which they are asked to serve a frontend. */
 export const composed = ({

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The settings of the node's devices: which ones get programs, in which order, and which lead to pods.
 import type { Config } from '../config/types.ts';
+import type { DataplaneSettings } from '../instance/dataplanes.ts';
 import { interfaceDetector } from '../plan/decide/node-context.ts';
-import type { DataplaneSettings } from './dataplanes.ts';
 
 /** undefined: --devices is none. */
 export function deviceSettings({

@@ -2,10 +2,10 @@
 // The engine that a start begins with: what --engine says, or for auto eBPF unless this process, the kernel or the node
 // lacks something that shows at once. What shows only when the programs are loaded is dataplanes.ts's.
 import { resolve } from 'node:path';
-import { checkCapabilities, checkCgroupRoot, checkKernel } from '../agent/preflight/checks.ts';
-import { mayFallBack } from '../agent/probe/fallback.ts';
 import type { Config } from '../config/types.ts';
-import { fallbackFacts } from './dataplanes.ts';
+import { fallbackFacts } from '../instance/dataplanes.ts';
+import { checkCapabilities, checkCgroupRoot, checkKernel } from '../instance/preflight/checks.ts';
+import { mayFallBack } from '../probe/fallback.ts';
 
 export interface ChosenEngine {
   readonly engine: 'bpf' | 'iptables';

@@ -4,10 +4,10 @@
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { lastGoodPath } from '../config/instance-paths.ts';
+import { listProgrammed, removeProgrammed } from '../instance/dataplanes.ts';
+import { listWrittenRules, removeWrittenRules } from '../instance/leftovers/written-rules.ts';
 import { socketPath } from '../server/admin-socket.ts';
 import { instancePath } from '../server/instance-file.ts';
-import { listProgrammed, removeProgrammed } from './dataplanes.ts';
-import { listWrittenRules, removeWrittenRules } from './leftovers/written-rules.ts';
 
 /** Written by src/source/apiserver/transport/remembered.ts. */
 const REMEMBERED = 'api-servers.json';

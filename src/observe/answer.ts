@@ -11,10 +11,10 @@ import {
   type Served,
   servedBy,
   usedAlgorithm,
-} from '../dataplane/capabilities.ts';
-import type { HeldFrontend } from '../dataplane/dataplane.ts';
-import type { FrontendId } from '../dataplane/entry.ts';
-import { lacksOf } from '../dataplane/lacks.ts';
+} from '../engines/capabilities.ts';
+import type { HeldFrontend } from '../engines/dataplane.ts';
+import type { FrontendId } from '../engines/entry.ts';
+import { lacksOf } from '../engines/lacks.ts';
 import { isLoopback } from '../lib/ip.ts';
 import { ALGORITHM_NAMES } from '../plan/decide/balancing.ts';
 import { directPath } from '../plan/decide/peers.ts';

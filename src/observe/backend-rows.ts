@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows of `fairlead backends`: desired versus programmed state of each backend of a service port.
-import { type BackendView, portText } from '../dataplane/snapshot.ts';
+import { type BackendView, portText } from '../engines/snapshot.ts';
 import { hostPort } from '../lib/address-bytes.ts';
 import { resultOf } from '../lib/steps.ts';
 import type { Plan, ServicePortPlan } from '../plan/types.ts';

@@ -7,8 +7,8 @@ import type {
   ConnectionOrigin,
   ConnectionState,
   ConnectionView,
-} from '../dataplane/connections.ts';
-import type { Traffic } from '../dataplane/snapshot.ts';
+} from '../engines/connections.ts';
+import type { Traffic } from '../engines/snapshot.ts';
 
 export interface ConnectionRow {
   readonly key: string;

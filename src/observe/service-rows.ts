@@ -9,9 +9,9 @@ import {
   unservedTexts,
   usedAlgorithm,
   usedForwarding,
-} from '../dataplane/capabilities.ts';
-import { type FrontendId, frontendKeyText, frontendText } from '../dataplane/entry.ts';
-import type { FrontendView, Traffic } from '../dataplane/snapshot.ts';
+} from '../engines/capabilities.ts';
+import { type FrontendId, frontendKeyText, frontendText } from '../engines/entry.ts';
+import type { FrontendView, Traffic } from '../engines/snapshot.ts';
 import { hostPort } from '../lib/address-bytes.ts';
 import { resultOf } from '../lib/steps.ts';
 import type { Algorithm, Forwarding, TrafficPolicy } from '../model/types.ts';

@@ -2,8 +2,8 @@
 // The status of a running agent, as `fairlead status` shows it.
 import { release } from 'node:os';
 import type { AgentState } from '../agent/agent.ts';
-import type { ComposedDataplane } from '../dataplane/dataplane.ts';
-import { type Lack, lacksOf } from '../dataplane/lacks.ts';
+import type { ComposedDataplane } from '../engines/dataplane.ts';
+import { type Lack, lacksOf } from '../engines/lacks.ts';
 import type {
   CookieView,
   DeviceView,
@@ -12,7 +12,7 @@ import type {
   ScopeView,
   StaleSocketsState,
   TableFill,
-} from '../dataplane/snapshot.ts';
+} from '../engines/snapshot.ts';
 import type { Problem } from '../model/problem.ts';
 import type { Rejection } from '../model/types.ts';
 import type { Finding } from '../on-node/finding.ts';

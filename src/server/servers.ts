@@ -5,7 +5,7 @@
 import { existsSync } from 'node:fs';
 import type { SyncFacts } from '../agent/agent.ts';
 import type { ListenAddress } from '../config/addresses.ts';
-import type { Fallback } from '../dataplane/snapshot.ts';
+import type { Fallback } from '../engines/snapshot.ts';
 import { reasonOf } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import { isNodeEligible } from '../model/node/eligibility.ts';

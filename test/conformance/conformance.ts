@@ -10,7 +10,7 @@ import {
   ORIGINS,
   originOf,
   servedBy,
-} from '../../src/dataplane/capabilities.ts';
+} from '../../src/engines/capabilities.ts';
 import { hostPort } from '../../src/lib/address-bytes.ts';
 import { familyOf, isLoopback } from '../../src/lib/ip.ts';
 import { type Client, clientOf } from '../../src/plan/explain/client.ts';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The iptables dataplane without a kernel: the rules that it has written, one difference after the other, give every
 // client what the plan says.
-import { IPTABLES } from '../../src/dataplane/capabilities.ts';
+import { IPTABLES } from '../../src/engines/capabilities.ts';
 import type { Plan } from '../../src/plan/types.ts';
 import { memoryIptables } from '../support/iptables/memory/dataplane.ts';
 import { testConformance } from './conformance.ts';

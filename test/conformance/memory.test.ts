@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The BPF dataplane over tables in memory: its tables give every client what the plan says.
 
-import { BPF, bpfCapabilities, type Capabilities } from '../../src/dataplane/capabilities.ts';
+import { BPF, bpfCapabilities, type Capabilities } from '../../src/engines/capabilities.ts';
 import { createMemoryTables } from '../support/tables/memory.ts';
 import { type Asked, testConformance } from './conformance.ts';
 import { answerOfTables, positionInTables } from './subjects/bpf-tables.ts';

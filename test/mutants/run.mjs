@@ -17,9 +17,9 @@ const PARTS = ['src', 'test', 'docs', 'package.json', 'tsconfig.json'];
 const ROOMS = [
   ...['test/conformance', 'test/unit/lib', 'test/unit/model', 'test/unit/plan'],
   // Not the goldens, which show every change: what is right is for the laws to find out.
-  'test/unit/dataplane/iptables/laws',
+  'test/unit/engines/iptables/laws',
 ];
-const LAWS = ['test/unit/plan/laws.test.ts', 'test/unit/dataplane/iptables/laws/random.test.ts'];
+const LAWS = ['test/unit/plan/laws.test.ts', 'test/unit/engines/iptables/laws/random.test.ts'];
 
 const CONFIG = `import { defineConfig } from 'vitest/config';
 const include = ${JSON.stringify(ROOMS.map((room) => `${room}/**/*.test.ts`))};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the kernel counts for the programs of a node, in samples of their own: counting slows programs down.
-import { devicePins, xdpPins } from '../../../src/dataplane/bpf/devices/device-pins.ts';
-import { pinFolder } from '../../../src/dataplane/bpf/loader/pins.ts';
+import { devicePins, xdpPins } from '../../../src/engines/bpf/kernel/devices/device-pins.ts';
+import { pinFolder } from '../../../src/engines/bpf/kernel/loader/pins.ts';
 import { listProcesses } from '../../../src/sys/cgroup.ts';
 import { fairleadPaths } from '../../../test/support/fixture/proxies/fairlead.ts';
 import { bpfHandles, type Count, countsOf, programOfLink } from '../programs.ts';

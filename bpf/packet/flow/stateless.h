@@ -30,7 +30,7 @@ static __always_inline bool is_of_kernel(const struct packet *p, enum family fam
 /* --- tables ------------------------------------------------------------------------------------
  */
 
-/* src/dataplane/bpf/maps/layout.ts has the same. */
+/* src/engines/bpf/layout/layout.ts has the same. */
 static __always_inline bool has_table(enum set_kind kind)
 {
 	return kind != SET_RANDOM && kind != SET_ROUND_ROBIN && kind != SET_LEAST_CONNECTIONS;
@@ -94,7 +94,7 @@ static __always_inline enum known_by keep_base(struct packet *p, __u32 id, enum 
 
 /*
  * Whether connections of the rule are sent on as they are, so that their answers do not come by.
- * isUnanswered() in src/dataplane/bpf/sync/service-port/base.ts is the same: bases are kept of
+ * isUnanswered() in src/engines/bpf/rows/service-port/base.ts is the same: bases are kept of
  * those.
  */
 static __always_inline bool is_unanswered(const struct traffic_rule *rule)

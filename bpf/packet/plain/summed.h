@@ -18,7 +18,7 @@ const volatile __u32 ip_summed_at = 0;
 /*
  * The id of bpf_cast_to_kern_ctx() in the kernel's BTF (Linux 6.2). Written before load. 0: there
  * is none, and a helper copies the byte, which takes 20 ns. Only where it is set the loader makes a
- * call of the function of CAST_CALL, see src/dataplane/bpf/loader/cast.ts.
+ * call of the function of CAST_CALL, see src/engines/bpf/kernel/loader/cast.ts.
  */
 const volatile __u32 cast_function = 0;
 

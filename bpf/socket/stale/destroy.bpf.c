@@ -8,7 +8,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* As many as the agent asks for at once: src/dataplane/bpf/stale-sockets/keeping.ts. */
+/* As many as the agent asks for at once: src/engines/bpf/stale-sockets/keeping.ts. */
 #define CHOSEN_SOCKETS		 8192
 
 #define OUTCOME_DESTROYED	 1

@@ -9,7 +9,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* As many as the agent asks for at once: src/dataplane/bpf/stale-sockets/keeping.ts. */
+/* As many as the agent asks for at once: src/engines/bpf/stale-sockets/keeping.ts. */
 #define ASKED_SOCKETS 8192
 
 /*
@@ -24,7 +24,7 @@ struct {
 	__type(value, __u32);
 } fl_asked SEC(".maps");
 
-/* Read by src/dataplane/bpf/stale-sockets/connecting.ts. */
+/* Read by src/engines/bpf/kernel/stale-sockets/connecting.ts. */
 struct holder {
 	__u64 cookie;
 	__u32 process; /* as the first PID namespace numbers it */

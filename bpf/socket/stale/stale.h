@@ -89,7 +89,7 @@ struct bpf_iter__tcp {
 
 /* --- what the agent gets ---------------------------------------------------------------------- */
 
-/* One stale socket. Read by src/dataplane/bpf/stale-sockets/socket.ts. */
+/* One stale socket. Read by src/engines/bpf/stale-sockets/socket.ts. */
 struct stale_socket {
 	__u64 cookie; /* 0: the kernel has not made one */
 	__u32 netns;  /* inode number of its network namespace */

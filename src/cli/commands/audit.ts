@@ -2,7 +2,7 @@
 // `fairlead audit`: the agent reads the programmed state back, compares it with the desired state and repairs
 // the drift, as it also does every --audit-interval. The command prints the drift.
 import { Command } from 'commander';
-import type { Entry } from '../../dataplane/entry.ts';
+import type { Entry } from '../../engines/entry.ts';
 import { EXIT, FairleadError } from '../../errors.ts';
 import { askAgent } from '../../server/admin-socket.ts';
 import { addRunDirOption } from '../flags.ts';

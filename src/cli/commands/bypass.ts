@@ -4,10 +4,10 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
-import { deleteId, putId, readIds, withBypassMap } from '../../dataplane/bpf/bypass-map.ts';
-import { openPin } from '../../dataplane/bpf/loader/open-pinned.ts';
-import { pinFolder } from '../../dataplane/bpf/loader/pins.ts';
-import { type NetnsRow, netnsAsPackets } from '../../dataplane/bpf/scope/list.ts';
+import { deleteId, putId, readIds, withBypassMap } from '../../engines/bpf/kernel/bypass-map.ts';
+import { openPin } from '../../engines/bpf/kernel/loader/open-pinned.ts';
+import { pinFolder } from '../../engines/bpf/kernel/loader/pins.ts';
+import { type NetnsRow, netnsAsPackets } from '../../engines/bpf/kernel/scope/list.ts';
 import { FairleadError } from '../../errors.ts';
 import {
   cgroupId,

@@ -2,14 +2,14 @@
 // `fairlead cleanup`: removes every link, map, pin, iptables rule and file of one instance, and the annotation of its Node, and
 // prints each; with --kube-proxy what kube-proxy has left instead.
 import { Command, Option } from 'commander';
-import { checkMayList } from '../../agent/preflight/checks.ts';
 import { DEFAULT_BPF_ROOT, DEFAULT_RUN_DIR } from '../../config/instance-paths.ts';
 import { FairleadError } from '../../errors.ts';
+import { lockWrittenRules } from '../../instance/leftovers/written-rules.ts';
+import { checkMayList } from '../../instance/preflight/checks.ts';
 import { askAgent } from '../../server/admin-socket.ts';
+import { findAnnotation, type OwnAnnotation } from '../cleanup/annotation.ts';
+import { drain, wouldDrain } from '../cleanup/drain.ts';
 import { durationMs } from '../flags.ts';
-import { findAnnotation, type OwnAnnotation } from '../leftovers/annotation.ts';
-import { drain, wouldDrain } from '../leftovers/drain.ts';
-import { lockWrittenRules } from '../leftovers/written-rules.ts';
 import { print, say } from '../output.ts';
 import {
   type InstanceParts,
@@ -58,7 +58,7 @@ export function cleanupCommand(): Command {
     .action(async ({ kubeProxy, ...options }: CleanupOptions & AlsoKubeProxy, command: Command) => {
       checkWait(options, command);
       if (!kubeProxy) return cleanupInstance(options);
-      const { cleanupKubeProxy } = await import('../leftovers/cleanup.ts');
+      const { cleanupKubeProxy } = await import('../cleanup/cleanup.ts');
       return cleanupKubeProxy(options);
     });
 }

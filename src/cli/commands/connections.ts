@@ -2,13 +2,13 @@
 // `fairlead connections`: the connections that are translated, from the pinned maps. The agent is asked for labels
 // only: reading a million connections would keep it from its work.
 import { Command, InvalidArgumentError, Option } from 'commander';
-import type { Connections } from '../../dataplane/connections.ts';
+import type { Connections } from '../../engines/connections.ts';
 import { FairleadError } from '../../errors.ts';
+import { connectionsBelow } from '../../instance/dataplanes.ts';
 import { STATE_FILTERS } from '../../observe/connection-rows.ts';
 import { type ConnectionOptions, checkOrigin, connectionFilter } from '../connections/asked.ts';
 import { dropStale } from '../connections/drop-stale.ts';
 import { list } from '../connections/list.ts';
-import { connectionsBelow } from '../dataplanes.ts';
 import { addBpfRootOption, addRunDirOption } from '../flags.ts';
 import { addSelectionOptions, checkNames, isInScope } from '../selection.ts';
 import { fromMaps } from '../served-by-rules.ts';

@@ -2,11 +2,11 @@
 // Common parts of `services` and `backends`: reading and printing rows.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command } from 'commander';
-import type { Snapshot } from '../../dataplane/snapshot.ts';
+import type { Snapshot } from '../../engines/snapshot.ts';
 import { FairleadError } from '../../errors.ts';
+import { programmedBelow } from '../../instance/dataplanes.ts';
 import { labelsOf } from '../../model/selector.ts';
 import { askAgent, READING_TIMEOUT_MS } from '../../server/admin-socket.ts';
-import { programmedBelow } from '../dataplanes.ts';
 import { addBpfRootOption, addRunDirOption } from '../flags.ts';
 import { machine, type Shown, show, terminalWidth } from '../output.ts';
 import {

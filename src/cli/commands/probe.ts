@@ -4,15 +4,15 @@
 import { release } from 'node:os';
 import { resolve } from 'node:path';
 import { Command, Option } from 'commander';
-import { checkIsCgroup2 } from '../../agent/preflight/checks.ts';
-import type { Engine } from '../../agent/probe/choice.ts';
-import { exitCodeOf, reportOf } from '../../agent/probe/report.ts';
 import { DEFAULT_CNI_FOLDER } from '../../config/instance-paths.ts';
+import { checkIsCgroup2 } from '../../instance/preflight/checks.ts';
+import type { Engine } from '../../probe/choice.ts';
+import { exitCodeOf, reportOf } from '../../probe/report.ts';
+import { type InsideParts, probeInside } from '../../probe/run/inside.ts';
+import { findOnNode } from '../../probe/run/on-node.ts';
+import { probe } from '../../probe/run/outside.ts';
 import { timeoutOption } from '../flags.ts';
 import { addOutputOption, machine, type OutputFormat, print } from '../output.ts';
-import { type InsideParts, probeInside } from '../probe/inside.ts';
-import { findOnNode } from '../probe/on-node.ts';
-import { probe } from '../probe/outside.ts';
 import { probeText } from '../view/probe-text.ts';
 
 interface ProbeCommandOptions {
@@ -44,7 +44,7 @@ export function probeCommand(): Command {
 async function probeNode(options: ProbeCommandOptions): Promise<void> {
   const { output, engine, cgroupRoot, cniConfDir, timeout: timeoutMs, inside } = options;
   if (inside !== undefined) {
-    await probeInside(JSON.parse(inside) as InsideParts);
+    await probeInside(JSON.parse(inside) as InsideParts, print);
     return;
   }
   // First: this thread leaves the network namespace of the node.

@@ -4,22 +4,6 @@
 import { statSync, writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { Command } from 'commander';
-import type { InstanceSettings, OpenDataplane } from '../../agent/compose.ts';
-import { type Instance, type InstanceOptions, startInstance } from '../../agent/instance.ts';
-import { checkCgroupRoot } from '../../agent/preflight/checks.ts';
-import { findOtherInstances } from '../../agent/preflight/other-instances.ts';
-import {
-  findKubeProxy,
-  findOtherProxies,
-  isInitialNamespace,
-  mayHaveProxyRules,
-} from '../../agent/preflight/other-proxies.ts';
-import {
-  applySysctls,
-  countCpus,
-  type SysctlResult,
-  settingProblem,
-} from '../../agent/preflight/sysctls.ts';
 import { watchConfigFile, watchedFile } from '../../config/file/watch.ts';
 import { configText, configz } from '../../config/file/write.ts';
 import { flagz } from '../../config/flags/flagz.ts';
@@ -34,6 +18,24 @@ import {
 } from '../../config/sysctls.ts';
 import type { Config } from '../../config/types.ts';
 import { FairleadError } from '../../errors.ts';
+import type { InstanceSettings, OpenDataplane } from '../../instance/compose.ts';
+import { dataplaneOf, programsBelow } from '../../instance/dataplanes.ts';
+import { type Instance, type InstanceOptions, startInstance } from '../../instance/instance.ts';
+import { allEngines } from '../../instance/leftovers/engines.ts';
+import { checkCgroupRoot } from '../../instance/preflight/checks.ts';
+import { findOtherInstances } from '../../instance/preflight/other-instances.ts';
+import {
+  findKubeProxy,
+  findOtherProxies,
+  isInitialNamespace,
+  mayHaveProxyRules,
+} from '../../instance/preflight/other-proxies.ts';
+import {
+  applySysctls,
+  countCpus,
+  type SysctlResult,
+  settingProblem,
+} from '../../instance/preflight/sysctls.ts';
 import { createLogger, type Logger } from '../../log.ts';
 import type { Problem } from '../../model/problem.ts';
 import { clusterSource } from '../../source/apiserver/source.ts';
@@ -45,10 +47,8 @@ import type { Source } from '../../source/source.ts';
 import { SYSTEM_CLOCK } from '../../sys/clock.ts';
 import { packageVersion } from '../../sys/package.ts';
 import { addAllFlags, flagValues } from '../config-flags.ts';
-import { dataplaneOf, programsBelow } from '../dataplanes.ts';
 import { deviceSettings } from '../device-settings.ts';
 import { type ChosenEngine, chooseEngine } from '../engine.ts';
-import { allEngines } from '../leftovers/engines.ts';
 import { say } from '../output.ts';
 import { createReadyFile } from '../ready-file.ts';
 import { StopSignals } from '../signals.ts';

@@ -3,12 +3,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command } from 'commander';
 import { EXIT, FairleadError, reasonOf } from '../../errors.ts';
+import { createLeftoverWarning } from '../../instance/leftovers/warning.ts';
 import { countFrontends, type Health, healthOf } from '../../observe/health.ts';
 import type { ServiceRow } from '../../observe/service-rows.ts';
 import type { Status } from '../../observe/status.ts';
 import { askAgent, READING_TIMEOUT_MS } from '../../server/admin-socket.ts';
 import { addRunDirOption, timeoutOption } from '../flags.ts';
-import { createLeftoverWarning } from '../leftovers/warning.ts';
 import { addOutputOption, machine, type OutputFormat, show } from '../output.ts';
 import { type Report, statusText } from '../view/status-text.ts';
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which connections `fairlead connections` is asked for: by Service, client, backend, state and origin.
-import type { Connection, ConnectionOrigin, Connections } from '../../dataplane/connections.ts';
+import type { Connection, ConnectionOrigin, Connections } from '../../engines/connections.ts';
 import { FairleadError } from '../../errors.ts';
 import { labelsOf, type Selector } from '../../model/selector.ts';
 import type { ServiceRow } from '../../observe/service-rows.ts';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead connections --drop-stale`: ends the connections whose backend is gone. The client's next packet then
 // begins another one: UDP gets another backend, TCP a RST, upon which its client connects again.
-import type { Connection, Connections } from '../../dataplane/connections.ts';
+import type { Connection, Connections } from '../../engines/connections.ts';
 import { isStale } from '../../observe/connection-rows.ts';
 import { print } from '../output.ts';
 

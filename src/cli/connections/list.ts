@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists connections once or, with --watch, again and again, with rates since the previous reading.
-import type { Connections } from '../../dataplane/connections.ts';
+import type { Connections } from '../../engines/connections.ts';
 import {
   type ConnectionFilter,
   type ConnectionList,

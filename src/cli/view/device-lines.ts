@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The network devices of the node as lines of `fairlead status -o wide`.
-import type { DeviceView } from '../../dataplane/snapshot.ts';
+import type { DeviceView } from '../../engines/snapshot.ts';
 import { aligned } from './table.ts';
 
 /** `eth0   hardware   uplink   attached: it is up   SNAT 192.0.2.1   ingress: fl_ingress   egress: fl_egress`. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How full the maps are, as text.
-import type { TableFill } from '../../dataplane/snapshot.ts';
+import type { TableFill } from '../../engines/snapshot.ts';
 
 /** What the entries of each map are: none of them are Services. */
 const TABLE_TEXT: Readonly<Record<string, string>> = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The report of a probe as a table of features, and what a start does with it.
-import type { Refused, Served, Ways } from '../../agent/probe/choice.ts';
-import type { ProbeItem, ProbeReport } from '../../agent/probe/report.ts';
+import type { Refused, Served, Ways } from '../../probe/choice.ts';
+import type { ProbeItem, ProbeReport } from '../../probe/report.ts';
 import { onNodeLines } from './on-node/section.ts';
 import { aligned, type Column, table } from './table.ts';
 

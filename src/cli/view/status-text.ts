@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The text output of `fairlead status`: health, source, then the programmed state.
 
-import type { LeftSockets, StaleSocketsState } from '../../dataplane/snapshot.ts';
+import type { LeftSockets, StaleSocketsState } from '../../engines/snapshot.ts';
 import { isOfObject, problemText } from '../../model/problem.ts';
 import type { FrontendCounts, Health } from '../../observe/health.ts';
 import type { Status } from '../../observe/status.ts';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packets or bytes both ways in one cell: to the backend / to the client.
-import type { Traffic } from '../../dataplane/snapshot.ts';
+import type { Traffic } from '../../engines/snapshot.ts';
 import { sizeText } from './units.ts';
 
 interface BothWays {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The filters of iptables, as iptables-save prints them, as chains of a question. Pure.
-import { type ParsedTable, parseTables } from '../../dataplane/iptables/rules/parse.ts';
-import { printRule } from '../../dataplane/iptables/rules/print.ts';
-import type { Prefix, Rule } from '../../dataplane/iptables/rules/types.ts';
+import { type ParsedTable, parseTables } from '../../engines/iptables/rules/parse.ts';
+import { printRule } from '../../engines/iptables/rules/print.ts';
+import type { Prefix, Rule } from '../../engines/iptables/rules/types.ts';
 import type { Family } from '../../model/types.ts';
 import {
   type BaseChain,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events about the Node: tables that are full although no Service's update has failed, such as those of flows.
-import type { TableFill } from '../../dataplane/snapshot.ts';
+import type { TableFill } from '../../engines/snapshot.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { EventRecorder } from './recorder.ts';
 

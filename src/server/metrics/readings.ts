@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Metrics that are read at each scrape. The number of label values is bounded: kinds, maps and reasons are fixed
 // sets, and Services are limited to those with the most connections.
-import type { Lack } from '../../dataplane/lacks.ts';
-import type { Fallback, StaleSocketsState, Traffic, XdpView } from '../../dataplane/snapshot.ts';
+import type { Lack } from '../../engines/lacks.ts';
+import type { Fallback, StaleSocketsState, Traffic, XdpView } from '../../engines/snapshot.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { Family, Rejection } from '../../model/types.ts';
 import type { Finding } from '../../on-node/finding.ts';

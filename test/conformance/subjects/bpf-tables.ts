@@ -13,10 +13,10 @@ import {
   hasTable,
   NODE_PORTS_OFFSET,
   type RuleValue,
-} from '../../../src/dataplane/bpf/maps/layout.ts';
-import { element, type Tables } from '../../../src/dataplane/bpf/maps/tables.ts';
-import { readRun } from '../../../src/dataplane/bpf/sync/service-port/runs.ts';
-import type { FrontendId } from '../../../src/dataplane/entry.ts';
+} from '../../../src/engines/bpf/layout/layout.ts';
+import { readRun } from '../../../src/engines/bpf/rows/service-port/runs.ts';
+import { element, type Tables } from '../../../src/engines/bpf/state/tables.ts';
+import type { FrontendId } from '../../../src/engines/entry.ts';
 import { addressBytes, hostPort } from '../../../src/lib/address-bytes.ts';
 import { familyOf, isLoopback } from '../../../src/lib/ip.ts';
 import type { Family } from '../../../src/model/types.ts';

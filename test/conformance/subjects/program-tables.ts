@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A dataplane behind the router, driven as the agent drives it, with the addresses of the plan's node.
-import type { Tables } from '../../../src/dataplane/bpf/maps/tables.ts';
-import type { Capabilities } from '../../../src/dataplane/capabilities.ts';
-import type { Dataplane } from '../../../src/dataplane/dataplane.ts';
-import { createRouter } from '../../../src/dataplane/router/router.ts';
+import type { Tables } from '../../../src/engines/bpf/state/tables.ts';
+import type { Capabilities } from '../../../src/engines/capabilities.ts';
+import type { Dataplane } from '../../../src/engines/dataplane.ts';
+import { createRouter } from '../../../src/engines/router/router.ts';
 import { familyOf } from '../../../src/lib/ip.ts';
 import type { Plan } from '../../../src/plan/types.ts';
 import { memoryDataplane } from '../../support/dataplane/memory-dataplane.ts';

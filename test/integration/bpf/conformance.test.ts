@@ -2,9 +2,9 @@
 // The BPF dataplane over kernel maps: the selection program, run as each client, follows the plan and reaches
 // every backend it may select.
 import { afterAll, expect } from 'vitest';
-import { kernelTables } from '../../../src/dataplane/bpf/maps/kernel.ts';
-import { followNode } from '../../../src/dataplane/bpf/node-map.ts';
-import { BPF, bpfCapabilities, type Capabilities } from '../../../src/dataplane/capabilities.ts';
+import { kernelTables } from '../../../src/engines/bpf/kernel/maps/kernel.ts';
+import { followNode } from '../../../src/engines/bpf/node-map.ts';
+import { BPF, bpfCapabilities, type Capabilities } from '../../../src/engines/capabilities.ts';
 import { familyOf } from '../../../src/lib/ip.ts';
 import type { ClientPosition } from '../../../src/plan/types.ts';
 import {

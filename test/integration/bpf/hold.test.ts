@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // While flows are carried over to other maps no flow begins, and those that there are go on.
 import { describe, expect, test } from 'vitest';
-import { encodeU32 } from '../../../src/dataplane/bpf/maps/layout.ts';
+import { encodeU32 } from '../../../src/engines/bpf/layout/layout.ts';
 import { sharedDrive } from './packet/support/shared-drive.ts';
 import { names, publish } from './packet/support/stage.ts';
 

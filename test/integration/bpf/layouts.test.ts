@@ -5,8 +5,8 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { declaredMaps } from '../../../src/dataplane/bpf/loader/migration/changes.ts';
-import { mapPin } from '../../../src/dataplane/bpf/loader/versions.ts';
+import { declaredMaps } from '../../../src/engines/bpf/kernel/migration/changes.ts';
+import { mapPin } from '../../../src/engines/bpf/layout/versions.ts';
 import { packageRoot } from '../../../src/sys/package.ts';
 
 const OBJECTS = ['sock', 'packet', 'sweep'] as const;

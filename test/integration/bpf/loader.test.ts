@@ -4,17 +4,17 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'n
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
-import { attachLayer } from '../../../src/dataplane/bpf/loader/attach.ts';
-import { listPinned, removePinned } from '../../../src/dataplane/bpf/loader/cleanup.ts';
+import { attachLayer } from '../../../src/engines/bpf/kernel/loader/attach.ts';
+import { listPinned, removePinned } from '../../../src/engines/bpf/kernel/loader/cleanup.ts';
+import { linkPin, preparePins, unpinFormer } from '../../../src/engines/bpf/kernel/loader/pins.ts';
+import { packetPrograms } from '../../../src/engines/bpf/kernel/packet/programs.ts';
 import {
   ETHERNET_PROGRAMS,
   L3_PROGRAMS,
   type Layer,
   socketLayer,
-} from '../../../src/dataplane/bpf/loader/layer.ts';
-import { linkPin, preparePins, unpinFormer } from '../../../src/dataplane/bpf/loader/pins.ts';
-import { isPinnedMap, mapPin, parseMapPin } from '../../../src/dataplane/bpf/loader/versions.ts';
-import { packetPrograms } from '../../../src/dataplane/bpf/packet/programs.ts';
+} from '../../../src/engines/bpf/layer.ts';
+import { isPinnedMap, mapPin, parseMapPin } from '../../../src/engines/bpf/layout/versions.ts';
 import { openObject, openPinnedLink, openPinnedMap } from '../../../src/sys/native.ts';
 import { untilHolds } from '../../support/until.ts';
 import { addonPath } from '../native/support/child.ts';
@@ -206,7 +206,9 @@ test('two objects share pinned maps; links are named program@device, dots escape
   const [{ ifindex }] = JSON.parse(ip('-json', 'link', 'show', device)) as [{ ifindex: number }];
   const input = { bpfRoot, cgroup, device, ifindex, socketObject, classifyObject };
   const child = fileURLToPath(new URL('./support/layer-child.mjs', import.meta.url));
-  const modules = fileURLToPath(new URL('../../../build/js/dataplane/bpf/loader', import.meta.url));
+  const modules = fileURLToPath(
+    new URL('../../../build/js/engines/bpf/kernel/loader', import.meta.url),
+  );
   const node = [process.execPath, child, modules, addonPath, JSON.stringify(input)];
   const seen = JSON.parse(run('nsenter', `--net=${netns.path}`, ...node));
   const hooks = (isAdopted: boolean) => [

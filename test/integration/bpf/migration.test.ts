@@ -4,20 +4,20 @@
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { loadLayer } from '../../../src/dataplane/bpf/loader/load.ts';
-import { declaredMaps } from '../../../src/dataplane/bpf/loader/migration/changes.ts';
-import { entriesOf, TYPE } from '../../../src/dataplane/bpf/loader/migration/entries.ts';
-import { parseFields } from '../../../src/dataplane/bpf/loader/migration/fields.ts';
-import { migrateMaps } from '../../../src/dataplane/bpf/loader/migration/migrate.ts';
-import { CARRYING } from '../../../src/dataplane/bpf/loader/migration/policy.ts';
-import { pinFolder } from '../../../src/dataplane/bpf/loader/pins.ts';
-import { closeAll } from '../../../src/dataplane/bpf/loader/undo.ts';
+import { loadLayer } from '../../../src/engines/bpf/kernel/loader/load.ts';
+import { pinFolder } from '../../../src/engines/bpf/kernel/loader/pins.ts';
+import { closeAll } from '../../../src/engines/bpf/kernel/loader/undo.ts';
+import { declaredMaps } from '../../../src/engines/bpf/kernel/migration/changes.ts';
+import { migrateMaps } from '../../../src/engines/bpf/kernel/migration/migrate.ts';
 import {
   type MapVersions,
   mapPin,
   type PinnedMap,
   parseMapPin,
-} from '../../../src/dataplane/bpf/loader/versions.ts';
+} from '../../../src/engines/bpf/layout/versions.ts';
+import { entriesOf, TYPE } from '../../../src/engines/bpf/migration/entries.ts';
+import { parseFields } from '../../../src/engines/bpf/migration/fields.ts';
+import { CARRYING } from '../../../src/engines/bpf/migration/policy.ts';
 import { type BpfMap, openPinnedMap } from '../../../src/sys/native.ts';
 import { makeBpffs, type TestResource } from '../native/support/resources.ts';
 import { carryObject } from './migration/pinned-table.ts';

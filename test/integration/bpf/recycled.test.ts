@@ -8,8 +8,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { expect, test } from 'vitest';
-import { TABLE_MAPS } from '../../../src/dataplane/bpf/maps/kernel.ts';
-import { encodeFrontendKey } from '../../../src/dataplane/bpf/maps/layout.ts';
+import { TABLE_MAPS } from '../../../src/engines/bpf/kernel/maps/kernel.ts';
+import { encodeFrontendKey } from '../../../src/engines/bpf/layout/layout.ts';
 import { type BpfObject, mountBpffs, openObject, unmount } from '../../../src/sys/native.ts';
 import { recycleObject } from './support/drive.ts';
 

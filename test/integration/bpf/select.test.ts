@@ -6,9 +6,9 @@ import {
   encodeRangeKey,
   encodeU32,
   RANGES_PER_WORD,
-} from '../../../src/dataplane/bpf/maps/layout.ts';
-import { followNode } from '../../../src/dataplane/bpf/node-map.ts';
-import { rangeOf } from '../../../src/dataplane/bpf/sync/satellites/service-ranges.ts';
+} from '../../../src/engines/bpf/layout/layout.ts';
+import { followNode } from '../../../src/engines/bpf/node-map.ts';
+import { rangeOf } from '../../../src/engines/bpf/rows/satellites/service-ranges.ts';
 import type { Family } from '../../../src/model/types.ts';
 import type { Plan } from '../../../src/plan/types.ts';
 import { until } from '../../support/until.ts';

@@ -8,13 +8,13 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { kernelTables } from '../../../src/dataplane/bpf/maps/kernel.ts';
-import { encodeRange, encodeRangeKey } from '../../../src/dataplane/bpf/maps/layout.ts';
-import { createTableSync } from '../../../src/dataplane/bpf/sync/table-sync.ts';
+import { kernelTables } from '../../../src/engines/bpf/kernel/maps/kernel.ts';
+import { encodeRange, encodeRangeKey } from '../../../src/engines/bpf/layout/layout.ts';
+import { createTableSync } from '../../../src/engines/bpf/state/table-sync.ts';
 import { mountBpffs, unmount } from '../../../src/sys/native.ts';
 import { applyAll } from '../../support/dataplane/apply-all.ts';
 import { rangesIn } from '../../support/dataplane/source-ranges.ts';
-import { backend, clusterIp, planOf, servicePort } from '../../unit/dataplane/bpf/plans.ts';
+import { backend, clusterIp, planOf, servicePort } from '../../unit/engines/bpf/plans.ts';
 import { Drive, encodeRequest } from './support/drive.ts';
 
 const VIP = '203.0.113.10';

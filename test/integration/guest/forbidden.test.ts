@@ -2,7 +2,7 @@
 // A node on which eBPF is forbidden, or that has no cgroup v2 hierarchy: `--engine auto` ends in iptables, says why, and
 // serves packets and sockets as everywhere. FAIRLEAD_CASES=1,13 plays only these stories and cases.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { ProbeReport } from '../../../src/agent/probe/report.ts';
+import type { ProbeReport } from '../../../src/probe/report.ts';
 import { findCgroup2 } from '../../../src/sys/cgroup.ts';
 import { type RunResult, run } from '../../../src/sys/exec.ts';
 import { compiledPath, insideSandbox } from '../../../tools/lab/sandbox.ts';

@@ -3,9 +3,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { Served } from '../../../src/agent/probe/choice.ts';
-import { FEATURE_NAMES } from '../../../src/agent/probe/features.ts';
 import { EXIT } from '../../../src/errors.ts';
+import type { Served } from '../../../src/probe/choice.ts';
+import { FEATURE_NAMES } from '../../../src/probe/features.ts';
 import { packageRoot } from '../../../src/sys/package.ts';
 import { ALL_KERNELS, type Guest, hasPackets, type Kernel, onEach } from './guest.ts';
 

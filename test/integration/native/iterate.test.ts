@@ -3,7 +3,7 @@
 import { createSocket, type Socket } from 'node:dgram';
 import { closeSync, openSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { encodeDestroyRequests } from '../../../src/dataplane/bpf/stale-sockets/socket.ts';
+import { encodeDestroyRequests } from '../../../src/engines/bpf/stale-sockets/socket.ts';
 import {
   type BpfObject,
   destroySockets,

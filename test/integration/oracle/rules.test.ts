@@ -3,9 +3,9 @@
 // comments, but for known differences. FAIRLEAD_CASES=1,13 plays only these.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { render } from '../../../src/dataplane/iptables/render/render.ts';
-import type { RenderSettings } from '../../../src/dataplane/iptables/render/settings.ts';
-import { endpointChain, serviceChains } from '../../../src/dataplane/iptables/rules/names.ts';
+import { render } from '../../../src/engines/iptables/rows/render.ts';
+import type { RenderSettings } from '../../../src/engines/iptables/rows/settings.ts';
+import { endpointChain, serviceChains } from '../../../src/engines/iptables/rules/names.ts';
 import { FAMILIES, type Family, type ObjectChange } from '../../../src/model/types.ts';
 import { createPlanner } from '../../../src/plan/planner.ts';
 import type { Plan, PlanSettings } from '../../../src/plan/types.ts';

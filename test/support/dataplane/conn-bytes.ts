@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A table of connections in memory, and records as the packet programs write them (bpf/packet/conn/types.h).
-import { proofOf } from '../../../src/dataplane/bpf/conn/proof.ts';
-import type { ConnTables } from '../../../src/dataplane/bpf/conn/table.ts';
-import type { Side } from '../../../src/dataplane/bpf/flows/side.ts';
-import type { ChunkMemory } from '../../../src/dataplane/bpf/maps/chunked-mmap.ts';
+import { proofOf } from '../../../src/engines/bpf/conn/proof.ts';
+import type { ConnTables } from '../../../src/engines/bpf/conn/table.ts';
+import type { Side } from '../../../src/engines/bpf/flows/side.ts';
 import {
   CONN_HALF,
   CONN_SIZE,
@@ -11,7 +10,8 @@ import {
   CONN_STATES,
   type ConnState,
   TICK_SHIFT,
-} from '../../../src/dataplane/bpf/maps/conn-layout.ts';
+} from '../../../src/engines/bpf/layout/conn-layout.ts';
+import type { ChunkMemory } from '../../../src/engines/bpf/state/chunked-mmap.ts';
 import { addressBytes } from '../../../src/lib/address-bytes.ts';
 import { FAMILIES, type Family } from '../../../src/model/types.ts';
 

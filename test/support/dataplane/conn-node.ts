@@ -3,12 +3,12 @@
 import {
   type ConnectionTables,
   connectionsOf,
-} from '../../../src/dataplane/bpf/flows/connections.ts';
-import { snapshotOf } from '../../../src/dataplane/bpf/inspect/view.ts';
-import { createTableSync } from '../../../src/dataplane/bpf/sync/table-sync.ts';
-import type { Connections } from '../../../src/dataplane/connections.ts';
+} from '../../../src/engines/bpf/flows/connections.ts';
+import { snapshotOf } from '../../../src/engines/bpf/inspect/view.ts';
+import { createTableSync } from '../../../src/engines/bpf/state/table-sync.ts';
+import type { Connections } from '../../../src/engines/connections.ts';
 import type { Backend, Plan } from '../../../src/plan/types.ts';
-import { backend, clusterIp, planOf, servicePort } from '../../unit/dataplane/bpf/plans.ts';
+import { backend, clusterIp, planOf, servicePort } from '../../unit/engines/bpf/plans.ts';
 import { createMemoryTables, memoryArray } from '../tables/memory.ts';
 import { applyAll } from './apply-all.ts';
 import { type ConnFacts, type MemoryConns, memoryConns, side } from './conn-bytes.ts';

@@ -6,8 +6,8 @@ import {
   ConnRecord,
   type ConnSide,
   type ConnState,
-} from '../../../src/dataplane/bpf/maps/conn-layout.ts';
-import { protocolOf } from '../../../src/dataplane/bpf/maps/layout.ts';
+} from '../../../src/engines/bpf/layout/conn-layout.ts';
+import { protocolOf } from '../../../src/engines/bpf/layout/layout.ts';
 import { addressText } from '../../../src/lib/address-bytes.ts';
 import type { Family, Protocol } from '../../../src/model/types.ts';
 import type { BpfObject } from '../../../src/sys/native.ts';

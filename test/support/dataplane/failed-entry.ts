@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { FailedEntry } from '../../../src/dataplane/dataplane.ts';
+import type { FailedEntry } from '../../../src/engines/dataplane.ts';
 
 /** By default a frontend that did not fit into its map. */
 export const failedEntry = (over: Partial<FailedEntry> = {}): FailedEntry => ({

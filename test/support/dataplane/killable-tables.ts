@@ -2,8 +2,8 @@
 // Tables that call back before every single write: each entry of a batch, each store to shared memory. If the
 // callback throws, that write and all later ones do not happen, as if the process had been killed there.
 import { vi } from 'vitest';
-import type { ArrayTable, HashTable, Tables } from '../../../src/dataplane/bpf/maps/tables.ts';
-import type { TableSync } from '../../../src/dataplane/bpf/sync/table-sync.ts';
+import type { TableSync } from '../../../src/engines/bpf/state/table-sync.ts';
+import type { ArrayTable, HashTable, Tables } from '../../../src/engines/bpf/state/tables.ts';
 import type { Plan } from '../../../src/plan/types.ts';
 import { applyAll } from './apply-all.ts';
 

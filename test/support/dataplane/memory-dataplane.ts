@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The BPF dataplane over tables in memory: everything but the kernel.
-import { type BpfParts, createBpfDataplane } from '../../../src/dataplane/bpf/dataplane.ts';
-import type { Tables } from '../../../src/dataplane/bpf/maps/tables.ts';
-import { BPF } from '../../../src/dataplane/capabilities.ts';
-import type { Dataplane } from '../../../src/dataplane/dataplane.ts';
+import { type BpfParts, createBpfDataplane } from '../../../src/engines/bpf/kernel/dataplane.ts';
+import type { Tables } from '../../../src/engines/bpf/state/tables.ts';
+import { BPF } from '../../../src/engines/capabilities.ts';
+import type { Dataplane } from '../../../src/engines/dataplane.ts';
 import { createMemoryTables, type MemoryTables } from '../tables/memory.ts';
 
 export const memoryTables = (): MemoryTables =>

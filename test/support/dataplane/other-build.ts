@@ -20,7 +20,7 @@ export interface OtherBuild {
   remove(): void;
 }
 
-/** The table of src/dataplane/bpf/loader/versions.ts, whose name the bundle shortens, by its first line. */
+/** The table of src/engines/bpf/layout/versions.ts, whose name the bundle shortens, by its first line. */
 const VERSIONS = /\{\s*fl_affinity\s*:\s*\d+\s*,[^}]*\}/;
 
 /** The build whose versions are all greater by one, or those of the maps that are named. */

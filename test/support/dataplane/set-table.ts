@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of a set, as programs find it: behind the members, in a block of its own, after its length.
-import { blocksFor, hasTable, type SetRef } from '../../../src/dataplane/bpf/maps/layout.ts';
-import type { Tables } from '../../../src/dataplane/bpf/maps/tables.ts';
-import { readRun } from '../../../src/dataplane/bpf/sync/service-port/runs.ts';
+import { blocksFor, hasTable, type SetRef } from '../../../src/engines/bpf/layout/layout.ts';
+import { readRun } from '../../../src/engines/bpf/rows/service-port/runs.ts';
+import type { Tables } from '../../../src/engines/bpf/state/tables.ts';
 
 /** Backend ids, without the weights that some kinds have beside them; none if sets of this kind have no table. */
 export function tableEntries(

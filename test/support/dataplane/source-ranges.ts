@@ -7,9 +7,9 @@ import {
   type RuleValue,
   rangeFamily,
   type SourceRangeKey,
-} from '../../../src/dataplane/bpf/maps/layout.ts';
-import type { Tables } from '../../../src/dataplane/bpf/maps/tables.ts';
-import { readRun } from '../../../src/dataplane/bpf/sync/service-port/runs.ts';
+} from '../../../src/engines/bpf/layout/layout.ts';
+import { readRun } from '../../../src/engines/bpf/rows/service-port/runs.ts';
+import type { Tables } from '../../../src/engines/bpf/state/tables.ts';
 import { familyOf, prefixContains } from '../../../src/lib/ip.ts';
 
 /** Every element, as `1 198.51.100.0/24`. */

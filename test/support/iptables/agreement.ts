@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Do the rules do with a packet what the plan says (src/plan/explain)? undefined, or all there is to know about why not.
-import type { RenderSettings } from '../../../src/dataplane/iptables/render/settings.ts';
-import type { Ruleset } from '../../../src/dataplane/iptables/rules/types.ts';
+import type { RenderSettings } from '../../../src/engines/iptables/rows/settings.ts';
+import type { Ruleset } from '../../../src/engines/iptables/rules/types.ts';
 import { hostPort } from '../../../src/lib/address-bytes.ts';
 import { familyOf, isLoopback } from '../../../src/lib/ip.ts';
 import { type Client, clientOf } from '../../../src/plan/explain/client.ts';

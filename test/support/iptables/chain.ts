@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A packet through the chains of one table at one hook: every way that it may take.
-import type { Rule, Table, Target } from '../../../src/dataplane/iptables/rules/types.ts';
+import type { Rule, Table, Target } from '../../../src/engines/iptables/rules/types.ts';
 import { matchProbability } from './match.ts';
 import type { Hook, Path, World } from './packet.ts';
 

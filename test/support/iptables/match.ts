@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Does a rule match a packet? As a probability, because of xt_statistic.
-import type { Prefix, Rule } from '../../../src/dataplane/iptables/rules/types.ts';
+import type { Prefix, Rule } from '../../../src/engines/iptables/rules/types.ts';
 import { prefixContains } from '../../../src/lib/ip.ts';
 import type { TracedPacket, World } from './packet.ts';
 

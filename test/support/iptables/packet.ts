@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is traced through rules: a packet, what the node knows, and a path that the packet may take.
 
-import type { Rule, TableName } from '../../../src/dataplane/iptables/rules/types.ts';
+import type { Rule, TableName } from '../../../src/engines/iptables/rules/types.ts';
 import type { Protocol } from '../../../src/model/types.ts';
 
 export type Hook = 'PREROUTING' | 'INPUT' | 'FORWARD' | 'OUTPUT' | 'POSTROUTING';

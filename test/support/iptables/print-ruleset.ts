@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole rulesets as text, to read, compare and give to iptables-restore. The agent writes differences only.
-import { printJumpRule, printRule } from '../../../src/dataplane/iptables/rules/print.ts';
-import type { Chain, Jump, Ruleset, Table } from '../../../src/dataplane/iptables/rules/types.ts';
+import { printJumpRule, printRule } from '../../../src/engines/iptables/rules/print.ts';
+import type { Chain, Jump, Ruleset, Table } from '../../../src/engines/iptables/rules/types.ts';
 import type { Family } from '../../../src/model/types.ts';
 
 /** `-A INPUT ...`, as iptables-save prints it. */

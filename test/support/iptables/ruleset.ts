@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A ruleset from the text of iptables-save, for tests.
-import { parseTables } from '../../../src/dataplane/iptables/rules/parse.ts';
-import type { Ruleset, TableName } from '../../../src/dataplane/iptables/rules/types.ts';
+import { parseTables } from '../../../src/engines/iptables/rules/parse.ts';
+import type { Ruleset, TableName } from '../../../src/engines/iptables/rules/types.ts';
 import type { Family } from '../../../src/model/types.ts';
 
 export function rulesetOf(text: string, family: Family): Ruleset {

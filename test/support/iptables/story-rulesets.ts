@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rules of every state of every conformance story.
 
-import { createRenderer } from '../../../src/dataplane/iptables/render/render.ts';
-import type { RenderSettings } from '../../../src/dataplane/iptables/render/settings.ts';
-import type { Ruleset } from '../../../src/dataplane/iptables/rules/types.ts';
+import { createRenderer } from '../../../src/engines/iptables/rows/render.ts';
+import type { RenderSettings } from '../../../src/engines/iptables/rows/settings.ts';
+import type { Ruleset } from '../../../src/engines/iptables/rules/types.ts';
 import { createPlanner } from '../../../src/plan/planner.ts';
 import type { Plan } from '../../../src/plan/types.ts';
 import { STORIES } from '../../conformance/conformance.ts';

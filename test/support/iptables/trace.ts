@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A packet through a ruleset as netfilter would lead it: PREROUTING, the routing decision, then INPUT or FORWARD and
 // POSTROUTING; what the node sends itself through OUTPUT and POSTROUTING, and if it is for the node, in again by lo.
-import type { Ruleset, TableName } from '../../../src/dataplane/iptables/rules/types.ts';
+import type { Ruleset, TableName } from '../../../src/engines/iptables/rules/types.ts';
 import { throughTable } from './chain.ts';
 import type { Hook, Path, TracedPacket, World } from './packet.ts';
 

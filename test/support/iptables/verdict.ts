@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // All paths of a packet as one verdict.
-import { printJumpRule, printRule } from '../../../src/dataplane/iptables/rules/print.ts';
+import { printJumpRule, printRule } from '../../../src/engines/iptables/rules/print.ts';
 import { hostPort } from '../../../src/lib/address-bytes.ts';
 import type { Family } from '../../../src/model/types.ts';
 import type { Path } from './packet.ts';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of connections of a node without what is in it, as after a reboot: its agent need not run.
-import { mapPath } from '../../../src/dataplane/bpf/loader/pins.ts';
-import { CONN_SLOTS } from '../../../src/dataplane/bpf/maps/conn-layout.ts';
+import { mapPath } from '../../../src/engines/bpf/kernel/loader/pins.ts';
+import { CONN_SLOTS } from '../../../src/engines/bpf/layout/conn-layout.ts';
 import { openPinnedMap } from '../../../src/sys/native.ts';
 
 /** Of both families, the half-open ones too; returns how many there were. */

@@ -7,15 +7,15 @@ import {
   RANGES,
   RANGES_PER_WORD,
   SIZE,
-} from '../../../src/dataplane/bpf/maps/layout.ts';
-import { PACKET_SIZE } from '../../../src/dataplane/bpf/maps/packet-layout.ts';
+} from '../../../src/engines/bpf/layout/layout.ts';
+import { PACKET_SIZE } from '../../../src/engines/bpf/layout/packet-layout.ts';
 import type {
   ArrayTable,
   DirectTables,
   HashTable,
   RefusedWrite,
   Tables,
-} from '../../../src/dataplane/bpf/maps/tables.ts';
+} from '../../../src/engines/bpf/state/tables.ts';
 import type { Family } from '../../../src/model/types.ts';
 
 /** Elements that are looked at between two pauses. */

@@ -3,7 +3,7 @@
 // it retries and what it repairs.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type Agent, createAgent, type SyncFacts } from '../../../src/agent/agent.ts';
-import type { Dataplane, FailedEntry } from '../../../src/dataplane/dataplane.ts';
+import type { Dataplane, FailedEntry } from '../../../src/engines/dataplane.ts';
 import { createLogger } from '../../../src/log.ts';
 import type { ObjectChange } from '../../../src/model/types.ts';
 import { createPlanner } from '../../../src/plan/planner.ts';
@@ -11,7 +11,7 @@ import type { Plan, PlanDelta, ServicePlan, ServicePortPlan } from '../../../src
 import type { NodeAddresses } from '../../../src/sys/netlink/node-addresses.ts';
 import { memoryDataplane, memoryTables } from '../../support/dataplane/memory-dataplane.ts';
 import type { MemoryTables } from '../../support/tables/memory.ts';
-import { backend, clusterIp, planOf, servicePort } from '../dataplane/bpf/plans.ts';
+import { backend, clusterIp, planOf, servicePort } from '../engines/bpf/plans.ts';
 import { ready, SETTINGS, service, slice } from '../plan/support.ts';
 
 const AUDIT_MS = 60_000;

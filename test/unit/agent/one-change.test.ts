@@ -4,11 +4,11 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type Agent, createAgent } from '../../../src/agent/agent.ts';
 import { createConntrackCleaner } from '../../../src/agent/conntrack/cleaner.ts';
-import { createDirectReturn } from '../../../src/agent/direct-return.ts';
-import { NO_FEATURES } from '../../../src/dataplane/bpf/features.ts';
-import { followPing } from '../../../src/dataplane/bpf/packet/ping.ts';
-import type { Dataplane } from '../../../src/dataplane/dataplane.ts';
-import { createRouter } from '../../../src/dataplane/router/router.ts';
+import { NO_FEATURES } from '../../../src/engines/bpf/features.ts';
+import { followPing } from '../../../src/engines/bpf/rows/ping.ts';
+import type { Dataplane } from '../../../src/engines/dataplane.ts';
+import { createRouter } from '../../../src/engines/router/router.ts';
+import { createDirectReturn } from '../../../src/instance/direct-return.ts';
 import { persistentMap } from '../../../src/lib/persistent/map.ts';
 import { createLogger } from '../../../src/log.ts';
 import type { ObjectChange } from '../../../src/model/types.ts';

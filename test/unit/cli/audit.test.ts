@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from 'vitest';
 import { auditText, driftOf } from '../../../src/cli/commands/audit.ts';
-import type { Entry } from '../../../src/dataplane/entry.ts';
+import type { Entry } from '../../../src/engines/entry.ts';
 
 const serviceNameEntry = (text: string): Entry => ({
   id: { kind: 'service-port', port: 'default/web:http' },

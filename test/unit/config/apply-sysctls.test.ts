@@ -4,8 +4,8 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { availableParallelism, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { applySysctls, countCpus, failureOf } from '../../../src/agent/preflight/sysctls.ts';
 import { oomScoreWrite, type SysctlWrite } from '../../../src/config/sysctls.ts';
+import { applySysctls, countCpus, failureOf } from '../../../src/instance/preflight/sysctls.ts';
 
 let root: string;
 beforeEach(() => {

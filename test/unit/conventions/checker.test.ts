@@ -46,9 +46,9 @@ const bad: readonly [path: string, text: string, rule: string, line: number][] =
     3,
   ],
   [
-    'src/dataplane/bpf/sync/service-port/render.ts',
+    'src/engines/bpf/rows/service-port/render.ts',
     'const x = Math.random();\n',
-    'a dataplane decides nothing by clock or chance',
+    'an engine decides nothing by clock or chance',
     2,
   ],
   [
@@ -57,7 +57,7 @@ const bad: readonly [path: string, text: string, rule: string, line: number][] =
     'only the log and the commands write to stdout and stderr',
     2,
   ],
-  ['src/plan/a.ts', 'const bpf = 1;\n', 'the plan knows no dataplane', 2],
+  ['src/plan/a.ts', 'const bpf = 1;\n', 'the plan knows no engine', 2],
   ['test/a.ts', 'let x: any;\n', 'no any', 2],
   ['src/plan/a.ts', 'export default 1;\n', 'no default exports', 2],
   ['src/plan/a.ts', "export { x } from './b.ts';\n", 'no re-exports', 2],
@@ -135,20 +135,15 @@ describe('layers', () => {
       '../plan/types.ts',
       'layer 1 (model) imports src/plan/types.ts of layer 2 (plan)',
     ],
-    ['src/plan/a.ts', '../dataplane/dataplane.ts', 'layer 2 (plan) imports'],
+    ['src/plan/a.ts', '../engines/dataplane.ts', 'layer 2 (plan) imports'],
     ['src/plan/a.ts', '../sys/exec.ts', 'layer 2 (plan) imports'],
     ['src/sys/a.ts', '../plan/types.ts', 'layer 3b (system) imports'],
-    [
-      'src/dataplane/bpf/sync/service-port/render.ts',
-      '../../maps/kernel.ts',
-      'layer 3a (render) imports',
-    ],
-    ['src/dataplane/bpf/maps/layout.ts', '../../../sys/native.ts', 'layer 3a (render) imports'],
-    ['src/dataplane/bpf/maps/kernel.ts', '../../../agent/agent.ts', 'layer 4 (edge) imports'],
+    ['src/engines/bpf/rows/a.ts', '../kernel/maps/kernel.ts', 'layer 3a (engine) imports'],
+    ['src/engines/bpf/kernel/a.ts', '../../../agent/agent.ts', 'layer 4 (kernel) imports'],
     [
       'src/source/apiserver/a.ts',
-      '../../dataplane/bpf/maps/kernel.ts',
-      'source/apiserver imports dataplane/bpf: edges stand side by side',
+      '../../engines/bpf/kernel/open.ts',
+      'source/apiserver imports engines/bpf: they stand side by side',
     ],
     [
       'src/source/apiserver/watch/a.ts',
@@ -158,29 +153,37 @@ describe('layers', () => {
     [
       'src/agent/a.ts',
       '../cli/commands/run.ts',
-      'layer 5 (agent) imports src/cli/commands/run.ts of layer 6 (program)',
+      'layer 5a (agent) imports src/cli/commands/run.ts of layer 6 (program)',
     ],
+    ['src/agent/a.ts', '../server/servers.ts', 'layer 5a (agent) imports'],
+    ['src/server/a.ts', '../instance/compose.ts', 'layer 5b (service) imports'],
+    ['src/instance/a.ts', '../cli/output.ts', 'layer 5c (instance) imports'],
     ['src/nowhere/a.ts', './b.ts', 'belongs to no layer'],
     ['src/lib/a.ts', './b.ts', undefined],
     ['src/plan/a.ts', '../model/types.ts', undefined],
-    ['src/dataplane/bpf/maps/kernel.ts', './layout.ts', undefined],
+    ['src/engines/bpf/kernel/maps/a.ts', '../../layout/layout.ts', undefined],
     ['src/source/apiserver/watch/a.ts', '../decode/b.ts', undefined],
+    ['src/engines/bpf/rows/a.ts', '../../../sys/native.ts', undefined],
     [
       'src/agent/a.ts',
-      '../dataplane/bpf/dataplane.ts',
-      'outside src/dataplane the seam alone is known; src/cli/dataplanes.ts composes dataplanes',
+      '../engines/bpf/kernel/dataplane.ts',
+      'outside src/engines the interface alone is known; src/instance/dataplanes.ts composes engines',
     ],
-    ['src/observe/a.ts', '../dataplane/bpf/sync/render.ts', 'the seam alone is known'],
-    [
-      'src/cli/commands/services.ts',
-      '../../dataplane/bpf/inspect/view.ts',
-      'the seam alone is known',
-    ],
-    ['src/cli/dataplanes.ts', '../dataplane/bpf/open.ts', undefined],
-    ['src/agent/a.ts', '../dataplane/dataplane.ts', undefined],
+    ['src/observe/a.ts', '../engines/bpf/rows/render.ts', 'the interface alone is known'],
+    ['src/cli/commands/a.ts', '../../engines/bpf/inspect/view.ts', 'the interface alone is known'],
+    ['src/instance/dataplanes.ts', '../engines/bpf/kernel/open.ts', undefined],
+    ['src/agent/a.ts', '../engines/dataplane.ts', undefined],
     ['src/cli/a.ts', '../agent/agent.ts', undefined],
     ['src/main.ts', 'commander', undefined],
   ];
+  test('outside kernel/ an engine names the type of a system call, and never calls it', () => {
+    const file = sourceFile(
+      'src/engines/bpf/rows/a.ts',
+      "import { n } from '../../../sys/native.ts';\n",
+    );
+    expect(checkLayers([file])).toHaveLength(1);
+  });
+
   for (const [path, specifier, reason] of rows) {
     test(`${path} -> ${specifier}`, () => {
       const found = imports(path, specifier);

@@ -5,11 +5,11 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { posix } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { FEATURES } from '../../../src/agent/probe/features.ts';
-import { TIERS } from '../../../src/agent/probe/tier.ts';
-import { bpfCapabilities } from '../../../src/dataplane/capabilities.ts';
+import { bpfCapabilities } from '../../../src/engines/capabilities.ts';
 import { ERRORS, EXIT } from '../../../src/errors.ts';
 import { TOPICS } from '../../../src/on-node/topics.ts';
+import { FEATURES } from '../../../src/probe/features.ts';
+import { TIERS } from '../../../src/probe/tier.ts';
 import { readManifests } from '../../../src/source/manifests/manifests.ts';
 import { readTree, type SourceFile } from './source-file.ts';
 
@@ -95,7 +95,7 @@ describe('lists', () => {
     expect(listed).toEqual(Object.values(EXIT));
   });
 
-  test('docs/probe.md has the features of src/agent/probe/features.ts, and the tiers', () => {
+  test('docs/probe.md has the features of src/probe/features.ts, and the tiers', () => {
     const [beforeFeatures = '', ofFeatures = ''] = read('docs/probe.md').split('\n## Features\n');
     const features = Object.entries(FEATURES).map(([name, { neededFor, consequence, remedy }]) => [
       ...[`\`${name}\``, neededFor, consequence, remedy],

@@ -6,11 +6,13 @@ type Layer =
   | 'lib'
   | 'model'
   | 'plan'
-  | 'render'
-  | 'config'
+  | 'engine'
   | 'system'
-  | 'edge'
+  | 'config'
+  | 'kernel'
   | 'agent'
+  | 'service'
+  | 'instance'
   | 'program'
   | 'tools';
 
@@ -20,6 +22,9 @@ interface LayerRule {
   readonly mayImport: readonly Layer[];
   readonly why: string;
 }
+
+const PURE: readonly Layer[] = ['lib', 'model', 'plan', 'engine'];
+const WORLD: readonly Layer[] = [...PURE, 'config', 'system', 'kernel'];
 
 /** The first pattern that fits decides. */
 const LAYERS: Readonly<Record<Layer, LayerRule>> = {
@@ -39,20 +44,19 @@ const LAYERS: Readonly<Record<Layer, LayerRule>> = {
     number: '2',
     holds: /^src\/plan\//,
     mayImport: ['lib', 'model', 'plan'],
-    why: 'the plan is the same for every dataplane and knows none',
+    why: 'the plan is the same for every engine and knows none',
   },
-  edge: {
+  kernel: {
     number: '4',
-    holds:
-      /^src\/source\/|^src\/on-node\/read\/|^src\/config\/(load|file\/watch)\.ts$|^src\/dataplane\/\w+\/(dataplane|open|growing|open-growing|grace-period|bypass-map|inspect\/pinned|affinity\/(pinned|namespaces|lists)|stale-sockets\/(?!socket|served|pass|keeping)[\w-]+|flows\/(pinned|traffic\/reader)|(?:devices|packet|packet\/cookies|scope|xdp)\/[\w-]+|loader\/(?!sizes)[\w/-]+|restore\/(?!variant|failure)[\w-]+|probe\/(?!plan)[\w-]+|maps\/(kernel|counters))\.ts$/,
-    mayImport: ['lib', 'model', 'plan', 'render', 'config', 'system', 'edge'],
-    why: 'the edges touch the world and serve the agent: they do not know who calls them',
+    holds: /\/kernel\/|^src\/source\/|^src\/on-node\/read\/|^src\/config\/(load|file\/watch)\.ts$/,
+    mayImport: WORLD,
+    why: 'these touch the world and serve the agent: they do not know who calls them',
   },
-  render: {
+  engine: {
     number: '3a',
-    holds: /^src\/(dataplane|on-node)\//,
-    mayImport: ['lib', 'model', 'plan', 'render'],
-    why: 'rendering is pure: a test needs no kernel to see every byte',
+    holds: /^src\/(engines|on-node)\//,
+    mayImport: PURE,
+    why: 'system calls are below kernel/ and sys/ only, so a test needs no kernel to see every byte',
   },
   system: {
     number: '3b',
@@ -63,36 +67,37 @@ const LAYERS: Readonly<Record<Layer, LayerRule>> = {
   config: {
     number: '3b',
     holds: /^src\/config\//,
-    mayImport: ['lib', 'model', 'plan', 'config'],
+    mayImport: ['lib', 'plan', 'config'],
     why: 'settings are values that others act on: they start and open nothing',
   },
   agent: {
-    number: '5',
-    holds: /^src\/(agent|server|observe)\//,
-    mayImport: ['lib', 'model', 'plan', 'render', 'config', 'system', 'edge', 'agent'],
-    why: 'the agent is driven by the program, not the other way round',
+    number: '5a',
+    holds: /^src\/agent\//,
+    mayImport: [...WORLD, 'agent'],
+    why: 'others compose, serve and observe the loop, and it knows none of them',
+  },
+  service: {
+    number: '5b',
+    holds: /^src\/(server|observe|probe)\//,
+    mayImport: [...WORLD, 'agent', 'service'],
+    why: 'what answers questions does not know how an agent is composed',
+  },
+  instance: {
+    number: '5c',
+    holds: /^src\/instance\//,
+    mayImport: [...WORLD, 'agent', 'service', 'instance'],
+    why: 'the command line drives what runs in an agent, not the other way round',
   },
   program: {
     number: '6',
     holds: /^src\/(cli\/|main\.ts$)/,
-    mayImport: ['lib', 'model', 'plan', 'render', 'config', 'system', 'edge', 'agent', 'program'],
+    mayImport: [...WORLD, 'agent', 'service', 'instance', 'program'],
     why: 'no part of the product needs what demonstrates or measures it',
   },
   tools: {
     number: '7',
     holds: /^tools\//,
-    mayImport: [
-      'lib',
-      'model',
-      'plan',
-      'render',
-      'config',
-      'system',
-      'edge',
-      'agent',
-      'program',
-      'tools',
-    ],
+    mayImport: [...WORLD, 'agent', 'service', 'instance', 'program', 'tools'],
     why: 'the top layer may use everything',
   },
 };
@@ -102,37 +107,38 @@ export function layerOf(path: string): Layer | undefined {
   return names.find((name) => LAYERS[name].holds.test(path));
 }
 
-/** Outside src/dataplane, only these know a dataplane: everything else knows the seam. */
-const DATAPLANE_COMPOSERS: readonly string[] = [
-  'src/cli/dataplanes.ts',
-  // Opt-outs are BPF's alone, and no other dataplane has them.
+/** Outside src/engines, only these know a single engine: all else knows the interface. */
+const ENGINE_COMPOSERS: readonly string[] = [
+  'src/instance/dataplanes.ts',
+  // Opt-outs are BPF's alone, and no other engine has them.
   'src/cli/commands/bypass.ts',
-  // What each dataplane needs is tried one by one.
-  'src/cli/probe/attempts.ts',
+  // What each engine needs is tried one by one.
+  'src/probe/run/attempts.ts',
   // Filters of others are read as rules that iptables-save prints.
   'src/on-node/netfilter/iptables.ts',
-  // What kube-proxy leaves is read and removed with the tools of the iptables dataplane, whichever one runs.
-  'src/cli/leftovers/',
+  // What kube-proxy leaves is read and removed with the tools of the iptables engine, whichever one runs.
+  'src/instance/leftovers/',
+  'src/cli/cleanup/',
 ];
 
 const isComposer = (path: string): boolean =>
-  DATAPLANE_COMPOSERS.some(
+  ENGINE_COMPOSERS.some(
     (composer) => path === composer || (composer.endsWith('/') && path.startsWith(composer)),
   );
 
-/** A file of one dataplane, not of the seam. */
-const isOfDataplane = (path: string): boolean => /^src\/dataplane\/\w+\//.test(path);
+/** A file of one engine, not of the interface. */
+const isOfEngine = (path: string): boolean => /^src\/engines\/(?!router\/)\w+\//.test(path);
 
 /** What every source implements: it names the types of their readings, and each of them may name it. */
 const SOURCE_INTERFACE = 'src/source/source.ts';
 
-/** Edges stand side by side: `source/apiserver`, `source/manifests`, `dataplane/bpf`. */
-function edgeOf(path: string): string {
+/** They stand side by side: `source/apiserver`, `source/manifests`, `engines/bpf`. */
+function sideOf(path: string): string {
   return path.split('/').slice(1, 3).join('/');
 }
 
 const areApart = (path: string, other: string): boolean =>
-  edgeOf(path) !== edgeOf(other) && path !== SOURCE_INTERFACE && other !== SOURCE_INTERFACE;
+  sideOf(path) !== sideOf(other) && path !== SOURCE_INTERFACE && other !== SOURCE_INTERFACE;
 
 /** Imports against the layers, and source files that belong to none. */
 export function checkLayers(files: readonly SourceFile[]): readonly Violation[] {
@@ -144,21 +150,23 @@ export function checkLayers(files: readonly SourceFile[]): readonly Violation[] 
         const reason = 'belongs to no layer: name its folder in test/unit/conventions/layers.ts';
         return [{ path: file.path, line: 1, reason }];
       }
-      return file.imports.flatMap(({ path, line }): readonly Violation[] => {
+      return file.imports.flatMap(({ path, line, isType }): readonly Violation[] => {
         const target = path === undefined ? undefined : layerOf(path);
         if (path === undefined || target === undefined) return [];
         const rule = LAYERS[layer];
-        if (!rule.mayImport.includes(target)) {
+        // To name the type of what it is given, a pure file need not call it.
+        const isName = isType && layer === 'engine' && target === 'system';
+        if (!rule.mayImport.includes(target) && !isName) {
           const reason = `layer ${rule.number} (${layer}) imports ${path} of layer ${LAYERS[target].number} (${target}): ${rule.why}`;
           return [{ path: file.path, line, reason }];
         }
-        if (layer === 'edge' && target === 'edge' && areApart(file.path, path)) {
-          const reason = `${edgeOf(file.path)} imports ${edgeOf(path)}: edges stand side by side, only the agent joins them`;
+        if (layer === 'kernel' && target === 'kernel' && areApart(file.path, path)) {
+          const reason = `${sideOf(file.path)} imports ${sideOf(path)}: they stand side by side, only the instance joins them`;
           return [{ path: file.path, line, reason }];
         }
-        const isInside = file.path.startsWith('src/dataplane/');
-        if (isOfDataplane(path) && !isInside && !isComposer(file.path)) {
-          const reason = `imports ${path}: outside src/dataplane the seam alone is known; ${DATAPLANE_COMPOSERS[0]} composes dataplanes`;
+        const isInside = file.path.startsWith('src/engines/');
+        if (isOfEngine(path) && !isInside && !isComposer(file.path)) {
+          const reason = `imports ${path}: outside src/engines the interface alone is known; ${ENGINE_COMPOSERS[0]} composes engines`;
           return [{ path: file.path, line, reason }];
         }
         return [];

@@ -18,7 +18,7 @@ const isKernelCode = ({ path }: SourceFile): boolean =>
 const isTimeless = ({ path }: SourceFile): boolean =>
   ['lib', 'model', 'plan'].includes(layerOf(path) ?? '');
 const isPure = ({ path }: SourceFile): boolean =>
-  ['lib', 'model', 'plan', 'render', 'config'].includes(layerOf(path) ?? '');
+  ['lib', 'model', 'plan', 'engine', 'config'].includes(layerOf(path) ?? '');
 
 /** A rule about imports of product files, with the only files that are excepted. */
 function onlyFrom(
@@ -79,23 +79,25 @@ export const RULES: readonly Rule[] = [
     'a clock, chance or promise on a pure layer: take the value as an argument',
   ),
   never(
-    'a dataplane decides nothing by clock or chance',
+    'an engine decides nothing by clock or chance',
     // When a record was written is said in ticks of the programs' clock.
-    (file) => isPure(file) && !isTimeless(file) && file.path !== 'src/dataplane/bpf/conn/clock.ts',
+    (file) => isPure(file) && !isTimeless(file) && file.path !== 'src/engines/bpf/conn/clock.ts',
     /\b(Date\.now|new Date|Math\.random|set(Timeout|Interval|Immediate)|process\.\w+)\b/,
     'the same plan must give the same bytes: only durations may be measured',
   ),
   never(
     'only the log and the commands write to stdout and stderr',
-    (file) => isProduct(file) && !/^(src\/(log\.ts|main\.ts|cli\/)|tools\/)/.test(file.path),
+    (file) =>
+      isProduct(file) &&
+      !/^(src\/(log\.ts|main\.ts|cli\/|probe\/run\/inside\.ts$)|tools\/)/.test(file.path),
     /\b(console\.|process\.(stdout|stderr)\b)/,
     'writes past the log: users parse one stream',
   ),
   never(
-    'the plan knows no dataplane',
+    'the plan knows no engine',
     ({ path }) => layerOf(path) === 'plan' || layerOf(path) === 'model',
     /\b(e?bpf|iptables|nftables|chain|libbpf)\b/i,
-    'a dataplane word below the dataplanes: the plan must render to any of them',
+    'a word of one engine below the engines: the plan must render to any of them',
   ),
   never(
     'no any',

@@ -12,6 +12,8 @@ export interface Import {
   readonly path: string | undefined;
   /** True if it exports again what it imports. */
   readonly isExport: boolean;
+  /** `import type`: nothing of it is left when the program runs. */
+  readonly isType: boolean;
 }
 
 export interface SourceFile {
@@ -82,6 +84,7 @@ function importsOf(path: string, code: string): readonly Import[] {
       specifier,
       path: specifier.startsWith('.') ? posix.join(posix.dirname(path), specifier) : undefined,
       isExport: match[0].startsWith('export'),
+      isType: /^import\s+type\s/.test(match[0]),
     };
   });
 }

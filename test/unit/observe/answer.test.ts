@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which dataplane carries out a decision: by capabilities, and with an agent by what is programmed.
 import { describe, expect, test } from 'vitest';
-import { BPF, bpfCapabilities, type Capabilities } from '../../../src/dataplane/capabilities.ts';
-import type { HeldFrontend } from '../../../src/dataplane/dataplane.ts';
+import { BPF, bpfCapabilities, type Capabilities } from '../../../src/engines/capabilities.ts';
+import type { HeldFrontend } from '../../../src/engines/dataplane.ts';
 import { answer, type Serving } from '../../../src/observe/answer.ts';
 import type { Packet } from '../../../src/plan/explain/packet.ts';
-import { backend, clusterIp, planOf, servicePort } from '../dataplane/bpf/plans.ts';
+import { backend, clusterIp, planOf, servicePort } from '../engines/bpf/plans.ts';
 
 const RULES = { ...BPF, dataplane: 'iptables' };
 const PORT = servicePort('web', [clusterIp('10.96.0.10')], [backend('10.1.1.1')]);

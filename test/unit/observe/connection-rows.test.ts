@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows of `fairlead connections`: order, limit, filters by state, ages and rates.
 import { describe, expect, test } from 'vitest';
-import type { Connection, ConnectionView } from '../../../src/dataplane/connections.ts';
+import type { Connection, ConnectionView } from '../../../src/engines/connections.ts';
 import {
   type ConnectionRow,
   listConnections,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the agent answers about a large Maglev table is what the plan alone says, and the event loop runs while it is made.
 import { afterEach, expect, test, vi } from 'vitest';
-import { BPF } from '../../../src/dataplane/capabilities.ts';
+import { BPF } from '../../../src/engines/capabilities.ts';
 import { answer } from '../../../src/observe/answer.ts';
 import { explained } from '../../../src/observe/explained.ts';
-import { backend, clusterIp, planOf, servicePort } from '../dataplane/bpf/plans.ts';
+import { backend, clusterIp, planOf, servicePort } from '../engines/bpf/plans.ts';
 
 const ALL = Array.from({ length: 120 }, (_, n) => backend(`10.1.1.${1 + n}`));
 const PLAN = planOf(

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, test } from 'vitest';
-import { backendViews, frontendViews } from '../../../src/dataplane/bpf/inspect/view.ts';
-import { adopt } from '../../../src/dataplane/bpf/sync/adopt.ts';
-import { createTableSync } from '../../../src/dataplane/bpf/sync/table-sync.ts';
-import { BPF } from '../../../src/dataplane/capabilities.ts';
+import { backendViews, frontendViews } from '../../../src/engines/bpf/inspect/view.ts';
+import { adopt } from '../../../src/engines/bpf/state/adopt.ts';
+import { createTableSync } from '../../../src/engines/bpf/state/table-sync.ts';
+import { BPF } from '../../../src/engines/capabilities.ts';
 import { problemText } from '../../../src/model/problem.ts';
 import { backendRows } from '../../../src/observe/backend-rows.ts';
 import { sortedInSteps } from '../../../src/observe/rows.ts';
@@ -11,7 +11,7 @@ import { serviceRows } from '../../../src/observe/service-rows.ts';
 import type { Plan } from '../../../src/plan/types.ts';
 import { applyAll } from '../../support/dataplane/apply-all.ts';
 import { createMemoryTables } from '../../support/tables/memory.ts';
-import { backend, clusterIp, localNodePort, planOf, servicePort } from '../dataplane/bpf/plans.ts';
+import { backend, clusterIp, localNodePort, planOf, servicePort } from '../engines/bpf/plans.ts';
 
 function kernelAfter(...plans: readonly Plan[]) {
   const tables = createMemoryTables({ frontends: 64, backends: 64, slotBlocks: 64, services: 64 });

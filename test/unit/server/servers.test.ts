@@ -3,7 +3,7 @@
 import { createServer } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { SyncFacts } from '../../../src/agent/agent.ts';
-import type { Fallback } from '../../../src/dataplane/snapshot.ts';
+import type { Fallback } from '../../../src/engines/snapshot.ts';
 import { createLogger } from '../../../src/log.ts';
 import type { ObjectChange } from '../../../src/model/types.ts';
 import type { Plan, ServicePlan } from '../../../src/plan/types.ts';
@@ -11,7 +11,7 @@ import { EVENTS, type KubeEvent } from '../../../src/server/events/event.ts';
 import { openServers, type Servers } from '../../../src/server/servers.ts';
 import { failedEntry } from '../../support/dataplane/failed-entry.ts';
 import { nodeObject, put, serviceObject, sliceObject } from '../../support/objects.ts';
-import { planOf } from '../dataplane/bpf/plans.ts';
+import { planOf } from '../engines/bpf/plans.ts';
 import { agentReaders } from './readers.ts';
 
 let servers: Servers;

@@ -2,10 +2,10 @@
 // Least connections: of few backends exactly the least, of more the better of two at random; by weights, with ties in
 // proportion to them.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { SetRef } from '../../../../src/dataplane/bpf/maps/layout.ts';
-import { setContent } from '../../../../src/dataplane/bpf/sync/service-port/table.ts';
+import type { SetRef } from '../../../../src/engines/bpf/layout/layout.ts';
+import { setContent } from '../../../../src/engines/bpf/rows/service-port/table.ts';
 import type { Algorithm } from '../../../../src/model/types.ts';
-import { servicePort } from '../../../unit/dataplane/bpf/plans.ts';
+import { servicePort } from '../../../unit/engines/bpf/plans.ts';
 import { Drive } from '../support/drive.ts';
 import { countPicks, expectShares, PICKS } from '../support/shares.ts';
 

@@ -6,10 +6,10 @@ import {
   createRecount,
   livingFlows,
   type Recount,
-} from '../../../../src/dataplane/bpf/flows/sweep/recount.ts';
-import type { Sweep } from '../../../../src/dataplane/bpf/flows/sweep/sweep.ts';
-import { kernelTables } from '../../../../src/dataplane/bpf/maps/kernel.ts';
-import { encodeU32 } from '../../../../src/dataplane/bpf/maps/layout.ts';
+} from '../../../../src/engines/bpf/flows/sweep/recount.ts';
+import type { Sweep } from '../../../../src/engines/bpf/flows/sweep/sweep.ts';
+import { kernelTables } from '../../../../src/engines/bpf/kernel/maps/kernel.ts';
+import { encodeU32 } from '../../../../src/engines/bpf/layout/layout.ts';
 import { sharedDrive } from '../packet/support/shared-drive.ts';
 import { names, publish } from '../packet/support/stage.ts';
 import { kernelSweep } from '../packet/support/sweeps.ts';

@@ -3,11 +3,11 @@
 // all or a part. By chi-square, or exactly where an algorithm takes turns or compares. Packets go through the whole programs, from a SYN to the backend that it is sent to;
 // sockets through the selection that connect4 calls, and test/integration/netns has real ones.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { setContent } from '../../../../src/dataplane/bpf/sync/service-port/table.ts';
+import { setContent } from '../../../../src/engines/bpf/rows/service-port/table.ts';
 import type { Algorithm } from '../../../../src/model/types.ts';
 import { buildFrame } from '../../../support/packets/build.ts';
 import { checksum } from '../../../support/packets/checksum.ts';
-import { servicePort } from '../../../unit/dataplane/bpf/plans.ts';
+import { servicePort } from '../../../unit/engines/bpf/plans.ts';
 import { sharedDrive } from '../packet/support/shared-drive.ts';
 import { enterUplinks, ip, POD } from '../packet/support/uplinks.ts';
 import { XDP, XdpDrive } from '../packet/support/xdp-drive.ts';

@@ -2,8 +2,8 @@
 // Source hash: the address alone decides, of sockets as of packets, whatever ids the backends have on this node; and
 // addresses spread as the weights say.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { encodeU32 } from '../../../../src/dataplane/bpf/maps/layout.ts';
-import { tableOrder } from '../../../../src/dataplane/bpf/sync/service-port/table.ts';
+import { encodeU32 } from '../../../../src/engines/bpf/layout/layout.ts';
+import { tableOrder } from '../../../../src/engines/bpf/rows/service-port/table.ts';
 import { addressBytes } from '../../../../src/lib/address-bytes.ts';
 import type { BpfProgram } from '../../../../src/sys/native.ts';
 import { Drive, decodeChoice, encodeRequest, familyOf, type Request } from '../support/drive.ts';

@@ -3,8 +3,8 @@
 // another CPU in the middle, where the round is another one.
 import { availableParallelism } from 'node:os';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { SetRef } from '../../../../src/dataplane/bpf/maps/layout.ts';
-import { tableOrder } from '../../../../src/dataplane/bpf/sync/service-port/table.ts';
+import type { SetRef } from '../../../../src/engines/bpf/layout/layout.ts';
+import { tableOrder } from '../../../../src/engines/bpf/rows/service-port/table.ts';
 import { Drive } from '../support/drive.ts';
 import { onOneCpu } from '../support/one-cpu.ts';
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How full a table of connections gets, and what a flood of half-open ones does to it. The same numbers give the same hashes each time.
 import { afterEach, describe, expect, test } from 'vitest';
-import { TICKS_PER_SECOND } from '../../../../src/dataplane/bpf/maps/conn-layout.ts';
+import { TICKS_PER_SECOND } from '../../../../src/engines/bpf/layout/conn-layout.ts';
 import { auditAndEmpty, countsOf, slotsOf } from './support/audit.ts';
 import { ConnTable, FAMILIES, HALF, SLOTS } from './support/conn-table.ts';
 import type { Connection } from './support/operation.ts';

@@ -7,13 +7,13 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { afterEach, expect, test } from 'vitest';
-import { proofOf } from '../../../../src/dataplane/bpf/conn/proof.ts';
+import { proofOf } from '../../../../src/engines/bpf/conn/proof.ts';
 import {
   type ConnMemory,
   readConns,
   STEP_BUCKETS,
-} from '../../../../src/dataplane/bpf/conn/reader.ts';
-import { CONN_HALF } from '../../../../src/dataplane/bpf/maps/conn-layout.ts';
+} from '../../../../src/engines/bpf/conn/reader.ts';
+import { CONN_HALF } from '../../../../src/engines/bpf/layout/conn-layout.ts';
 import type { Family } from '../../../../src/model/types.ts';
 import { type BpfObject, mountBpffs, openObject, unmount } from '../../../../src/sys/native.ts';
 import { until } from '../../../support/until.ts';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One operation after the other on a table of connections, on one CPU.
 import { afterEach, describe, expect, test } from 'vitest';
-import { indexMaskOf } from '../../../../src/dataplane/bpf/conn/sizes.ts';
+import { indexMaskOf } from '../../../../src/engines/bpf/conn/sizes.ts';
 import { auditAndEmpty, countsOf, recordAt, slotsOf } from './support/audit.ts';
 import { BUSY, ConnTable, FAMILIES } from './support/conn-table.ts';
 import { type Connection, UDP_NEW } from './support/operation.ts';

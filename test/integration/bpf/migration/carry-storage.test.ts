@@ -7,18 +7,18 @@ import { createServer, type Server } from 'node:net';
 import { release } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { loadLayer } from '../../../../src/dataplane/bpf/loader/load.ts';
-import { migrateMaps } from '../../../../src/dataplane/bpf/loader/migration/migrate.ts';
-import { CARRYING } from '../../../../src/dataplane/bpf/loader/migration/policy.ts';
-import { pinFolder } from '../../../../src/dataplane/bpf/loader/pins.ts';
-import { closeAll } from '../../../../src/dataplane/bpf/loader/undo.ts';
+import { loadLayer } from '../../../../src/engines/bpf/kernel/loader/load.ts';
+import { pinFolder } from '../../../../src/engines/bpf/kernel/loader/pins.ts';
+import { closeAll } from '../../../../src/engines/bpf/kernel/loader/undo.ts';
+import { migrateMaps } from '../../../../src/engines/bpf/kernel/migration/migrate.ts';
+import { encodeU32 } from '../../../../src/engines/bpf/layout/layout.ts';
 import {
   type MapVersions,
   mapPin,
   type PinnedMap,
   parseMapPin,
-} from '../../../../src/dataplane/bpf/loader/versions.ts';
-import { encodeU32 } from '../../../../src/dataplane/bpf/maps/layout.ts';
+} from '../../../../src/engines/bpf/layout/versions.ts';
+import { CARRYING } from '../../../../src/engines/bpf/migration/policy.ts';
 import { openPinnedMap } from '../../../../src/sys/native.ts';
 import { packageRoot } from '../../../../src/sys/package.ts';
 import {

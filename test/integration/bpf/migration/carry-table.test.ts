@@ -6,17 +6,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { capacityOf } from '../../../../src/dataplane/bpf/conn/sizes.ts';
-import { oldGenerations } from '../../../../src/dataplane/bpf/loader/migration/generations.ts';
-import { CARRYING } from '../../../../src/dataplane/bpf/loader/migration/policy.ts';
-import { pinFolder } from '../../../../src/dataplane/bpf/loader/pins.ts';
+import { capacityOf } from '../../../../src/engines/bpf/conn/sizes.ts';
+import { pinFolder } from '../../../../src/engines/bpf/kernel/loader/pins.ts';
+import { oldGenerations } from '../../../../src/engines/bpf/kernel/migration/generations.ts';
+import { connectionsLeft } from '../../../../src/engines/bpf/kernel/open-growing.ts';
 import {
   type MapVersions,
   mapPin,
   type PinnedMap,
   parseMapPin,
-} from '../../../../src/dataplane/bpf/loader/versions.ts';
-import { connectionsLeft } from '../../../../src/dataplane/bpf/open-growing.ts';
+} from '../../../../src/engines/bpf/layout/versions.ts';
+import { CARRYING } from '../../../../src/engines/bpf/migration/policy.ts';
 import type { Family } from '../../../../src/model/types.ts';
 import { openPinnedMap } from '../../../../src/sys/native.ts';
 import { packageRoot } from '../../../../src/sys/package.ts';

@@ -4,20 +4,20 @@ import { createHash } from 'node:crypto';
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { proofOf } from '../../../../src/dataplane/bpf/conn/proof.ts';
-import { type ConnMemory, readConns } from '../../../../src/dataplane/bpf/conn/reader.ts';
-import { bucketsFor, capacityOf } from '../../../../src/dataplane/bpf/conn/sizes.ts';
-import { declaredMaps } from '../../../../src/dataplane/bpf/loader/migration/changes.ts';
-import { oldGenerations } from '../../../../src/dataplane/bpf/loader/migration/generations.ts';
-import { CARRYING } from '../../../../src/dataplane/bpf/loader/migration/policy.ts';
-import { pinFolder } from '../../../../src/dataplane/bpf/loader/pins.ts';
+import { proofOf } from '../../../../src/engines/bpf/conn/proof.ts';
+import { type ConnMemory, readConns } from '../../../../src/engines/bpf/conn/reader.ts';
+import { bucketsFor, capacityOf } from '../../../../src/engines/bpf/conn/sizes.ts';
+import { pinFolder } from '../../../../src/engines/bpf/kernel/loader/pins.ts';
+import { declaredMaps } from '../../../../src/engines/bpf/kernel/migration/changes.ts';
+import { oldGenerations } from '../../../../src/engines/bpf/kernel/migration/generations.ts';
+import { connectionsLeft } from '../../../../src/engines/bpf/kernel/open-growing.ts';
 import {
   type MapVersions,
   mapPin,
   type PinnedMap,
   parseMapPin,
-} from '../../../../src/dataplane/bpf/loader/versions.ts';
-import { connectionsLeft } from '../../../../src/dataplane/bpf/open-growing.ts';
+} from '../../../../src/engines/bpf/layout/versions.ts';
+import { CARRYING } from '../../../../src/engines/bpf/migration/policy.ts';
 import type { Family } from '../../../../src/model/types.ts';
 import { type BpfMap, openPinnedMap } from '../../../../src/sys/native.ts';
 import { makeBpffs, type TestResource } from '../../native/support/resources.ts';

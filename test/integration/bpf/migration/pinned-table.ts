@@ -2,18 +2,18 @@
 // A pinned table of connections, as an agent has it, with connections in it, and the migration of it to other sizes.
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { sizesOf } from '../../../../src/dataplane/bpf/conn/sizes.ts';
-import { loadLayer } from '../../../../src/dataplane/bpf/loader/load.ts';
-import type { Carry } from '../../../../src/dataplane/bpf/loader/migration/carry.ts';
-import { migrateMaps } from '../../../../src/dataplane/bpf/loader/migration/migrate.ts';
-import { pinFolder } from '../../../../src/dataplane/bpf/loader/pins.ts';
-import { closeAll } from '../../../../src/dataplane/bpf/loader/undo.ts';
+import { sizesOf } from '../../../../src/engines/bpf/conn/sizes.ts';
+import { loadLayer } from '../../../../src/engines/bpf/kernel/loader/load.ts';
+import { pinFolder } from '../../../../src/engines/bpf/kernel/loader/pins.ts';
+import { closeAll } from '../../../../src/engines/bpf/kernel/loader/undo.ts';
+import type { Carry } from '../../../../src/engines/bpf/kernel/migration/carry.ts';
+import { migrateMaps } from '../../../../src/engines/bpf/kernel/migration/migrate.ts';
+import { encodeU32 } from '../../../../src/engines/bpf/layout/layout.ts';
 import {
   type MapVersions,
   mapPin,
   type PinnedMap,
-} from '../../../../src/dataplane/bpf/loader/versions.ts';
-import { encodeU32 } from '../../../../src/dataplane/bpf/maps/layout.ts';
+} from '../../../../src/engines/bpf/layout/versions.ts';
 import type { Family } from '../../../../src/model/types.ts';
 import { type BpfMap, type BpfObject, openPinnedMap } from '../../../../src/sys/native.ts';
 import { packageRoot } from '../../../../src/sys/package.ts';

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead connections` reads what the packet programs wrote: every state, in both families.
 import { describe, expect, test } from 'vitest';
-import { connTables } from '../../../../src/dataplane/bpf/conn/table.ts';
-import { connectionsOf } from '../../../../src/dataplane/bpf/flows/connections.ts';
-import { readTraffic } from '../../../../src/dataplane/bpf/flows/traffic/ended.ts';
-import { arrayTable, kernelTables } from '../../../../src/dataplane/bpf/maps/kernel.ts';
-import { encodeServiceName, encodeU32 } from '../../../../src/dataplane/bpf/maps/layout.ts';
-import type { Connection } from '../../../../src/dataplane/connections.ts';
+import { connTables } from '../../../../src/engines/bpf/conn/table.ts';
+import { connectionsOf } from '../../../../src/engines/bpf/flows/connections.ts';
+import { readTraffic } from '../../../../src/engines/bpf/flows/traffic/ended.ts';
+import { arrayTable, kernelTables } from '../../../../src/engines/bpf/kernel/maps/kernel.ts';
+import { encodeServiceName, encodeU32 } from '../../../../src/engines/bpf/layout/layout.ts';
+import type { Connection } from '../../../../src/engines/connections.ts';
 import { sharedDrive } from './support/shared-drive.ts';
 import { names, PLACES, publish } from './support/stage.ts';
 import { kernelSweep } from './support/sweeps.ts';

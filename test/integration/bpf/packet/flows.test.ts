@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The life of a flow: half-open, established, closing; which backend it keeps; what is made again.
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { markOlderConns } from '../../../../src/dataplane/bpf/packet/marks.ts';
+import { markOlderConns } from '../../../../src/engines/bpf/rows/marks.ts';
 import { editConns } from '../../../support/dataplane/conn-text.ts';
 import { PacketDrive } from './support/packet-drive.ts';
 import { sharedDrive } from './support/shared-drive.ts';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The life of a flow that a connection of the node has become, because a client has its port: it begins anew, ends, is never answered.
 import { beforeEach, describe, expect, test } from 'vitest';
-import type { Sweep } from '../../../../src/dataplane/bpf/flows/sweep/sweep.ts';
+import type { Sweep } from '../../../../src/engines/bpf/flows/sweep/sweep.ts';
 import { sharedDrive } from './support/shared-drive.ts';
 import { names, publish } from './support/stage.ts';
 import { kernelSweep } from './support/sweeps.ts';

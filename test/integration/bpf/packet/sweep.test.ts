@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sweep: what has expired goes, everything else stays.
 import { beforeEach, describe, expect, test } from 'vitest';
-import type { Sweep } from '../../../../src/dataplane/bpf/flows/sweep/sweep.ts';
-import { readTraffic } from '../../../../src/dataplane/bpf/flows/traffic/ended.ts';
-import { arrayTable } from '../../../../src/dataplane/bpf/maps/kernel.ts';
+import type { Sweep } from '../../../../src/engines/bpf/flows/sweep/sweep.ts';
+import { readTraffic } from '../../../../src/engines/bpf/flows/traffic/ended.ts';
+import { arrayTable } from '../../../../src/engines/bpf/kernel/maps/kernel.ts';
 import { sharedDrive } from './support/shared-drive.ts';
 import { names, publish } from './support/stage.ts';
 import { kernelSweep } from './support/sweeps.ts';

@@ -3,12 +3,12 @@
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { connSizes } from '../../../../src/dataplane/bpf/conn/sizes.ts';
-import { pinFolder } from '../../../../src/dataplane/bpf/loader/pins.ts';
-import { mapPin, type PinnedMap } from '../../../../src/dataplane/bpf/loader/versions.ts';
-import { arrayTable } from '../../../../src/dataplane/bpf/maps/kernel.ts';
-import { element } from '../../../../src/dataplane/bpf/maps/tables.ts';
-import { loadSweep, startSweeping } from '../../../../src/dataplane/bpf/packet/sweeping.ts';
+import { connSizes } from '../../../../src/engines/bpf/conn/sizes.ts';
+import { pinFolder } from '../../../../src/engines/bpf/kernel/loader/pins.ts';
+import { arrayTable } from '../../../../src/engines/bpf/kernel/maps/kernel.ts';
+import { loadSweep, startSweeping } from '../../../../src/engines/bpf/kernel/packet/sweeping.ts';
+import { mapPin, type PinnedMap } from '../../../../src/engines/bpf/layout/versions.ts';
+import { element } from '../../../../src/engines/bpf/state/tables.ts';
 import type { Clock } from '../../../../src/lib/clock.ts';
 import { openPinnedMap, waitGracePeriod } from '../../../../src/sys/native.ts';
 import { until } from '../../../support/until.ts';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 
 const [modules, addon, input] = process.argv.slice(2);
 process.env.FAIRLEAD_ADDON = addon;
-const { migrateMaps } = await import(join(modules, 'dataplane/bpf/loader/migration/migrate.js'));
+const { migrateMaps } = await import(join(modules, 'engines/bpf/kernel/migration/migrate.js'));
 const { bpfRoot, maps, table, sizes, killAt } = JSON.parse(input);
 
 const carry = await migrateMaps({

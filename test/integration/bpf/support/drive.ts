@@ -3,7 +3,7 @@
 // `select` runs selection once through PROG_TEST_RUN.
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { withCast } from '../../../../src/dataplane/bpf/loader/cast.ts';
+import { withCast } from '../../../../src/engines/bpf/kernel/loader/cast.ts';
 import {
   ADDRESS_SCOPE,
   BACKEND_STATE,
@@ -27,7 +27,7 @@ import {
   type SetRef,
   SIZE,
   SLOTS_PER_BLOCK,
-} from '../../../../src/dataplane/bpf/maps/layout.ts';
+} from '../../../../src/engines/bpf/layout/layout.ts';
 import { addressBytes, addressText } from '../../../../src/lib/address-bytes.ts';
 import type { Family, Protocol } from '../../../../src/model/types.ts';
 import { type BpfObject, openObject } from '../../../../src/sys/native.ts';

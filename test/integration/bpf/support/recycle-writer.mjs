@@ -3,9 +3,9 @@
 // `sync`: the agent's own code over the pinned maps. `fl_replaced`, `fl_prealloc`: the value of a hash
 // element replaced by a batch for each change. Plain JavaScript over build/: nothing compiles a worker.
 import { workerData } from 'node:worker_threads';
-import { kernelTables } from '../../../../build/js/dataplane/bpf/maps/kernel.js';
-import { encodeFrontendKey } from '../../../../build/js/dataplane/bpf/maps/layout.js';
-import { createTableSync } from '../../../../build/js/dataplane/bpf/sync/table-sync.js';
+import { kernelTables } from '../../../../build/js/engines/bpf/kernel/maps/kernel.js';
+import { encodeFrontendKey } from '../../../../build/js/engines/bpf/layout/layout.js';
+import { createTableSync } from '../../../../build/js/engines/bpf/state/table-sync.js';
 import { openPinnedMap, waitGracePeriod } from '../../../../build/js/sys/native.js';
 
 const { pins, mode, control } = workerData;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How often each backend was selected of a million times, against its share, by chi-square.
 import { expect } from 'vitest';
-import type { SetRef } from '../../../../src/dataplane/bpf/maps/layout.ts';
+import type { SetRef } from '../../../../src/engines/bpf/layout/layout.ts';
 import { type Drive, encodeRequest } from './drive.ts';
 
 export const PICKS = 1_000_000;

@@ -5,7 +5,7 @@
 
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { bpfCapabilities } from '../../../../src/dataplane/capabilities.ts';
+import { bpfCapabilities } from '../../../../src/engines/capabilities.ts';
 import { type ServiceRow, serviceRows } from '../../../../src/observe/service-rows.ts';
 import { askAgent } from '../../../support/fixture/proxies/ask-agent.ts';
 import { startOneNode } from '../../../support/node.ts';

@@ -3,16 +3,16 @@
 // independently of any agent. And what it does hold, read from its pins, with or without an agent.
 
 import { join } from 'node:path';
-import { programmedBelow } from '../../../../src/cli/dataplanes.ts';
 import { resolveConfig } from '../../../../src/config/resolve.ts';
-import { tableFill } from '../../../../src/dataplane/bpf/inspect/view.ts';
-import { mapNamed } from '../../../../src/dataplane/bpf/loader/attach.ts';
-import { openPinned } from '../../../../src/dataplane/bpf/loader/open-pinned.ts';
-import { pinFolder } from '../../../../src/dataplane/bpf/loader/pins.ts';
-import { kernelTables, TABLE_MAPS } from '../../../../src/dataplane/bpf/maps/kernel.ts';
-import { adopt } from '../../../../src/dataplane/bpf/sync/adopt.ts';
-import { bpfCapabilities } from '../../../../src/dataplane/capabilities.ts';
-import type { TableFill } from '../../../../src/dataplane/snapshot.ts';
+import { tableFill } from '../../../../src/engines/bpf/inspect/view.ts';
+import { mapNamed } from '../../../../src/engines/bpf/kernel/loader/attach.ts';
+import { openPinned } from '../../../../src/engines/bpf/kernel/loader/open-pinned.ts';
+import { pinFolder } from '../../../../src/engines/bpf/kernel/loader/pins.ts';
+import { kernelTables, TABLE_MAPS } from '../../../../src/engines/bpf/kernel/maps/kernel.ts';
+import { adopt } from '../../../../src/engines/bpf/state/adopt.ts';
+import { bpfCapabilities } from '../../../../src/engines/capabilities.ts';
+import type { TableFill } from '../../../../src/engines/snapshot.ts';
+import { programmedBelow } from '../../../../src/instance/dataplanes.ts';
 import type { Kind } from '../../../../src/model/types.ts';
 import { backendRows } from '../../../../src/observe/backend-rows.ts';
 import type { KernelState } from '../../../../src/observe/rows.ts';

@@ -3,7 +3,7 @@
 // fairlead's engines. No new connection fails, and established ones live on.
 import { existsSync, readdirSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { programmedBelow } from '../../../../src/cli/dataplanes.ts';
+import { programmedBelow } from '../../../../src/instance/dataplanes.ts';
 import { ownPaths, runCommand } from '../../../../tools/lab/agent.ts';
 import type { Target } from '../../../../tools/lab/client/protocol.ts';
 import type { TestNode, TestNodes } from '../../../support/node.ts';

@@ -2,7 +2,7 @@
 // `cleanup --drain` beside the real kube-proxy: the rules that it left, which name an endpoint that is gone, are not enough; its first sync
 // is, in each of its modes.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { programmedBelow } from '../../../../src/cli/dataplanes.ts';
+import { programmedBelow } from '../../../../src/instance/dataplanes.ts';
 import type { RunResult } from '../../../../src/sys/exec.ts';
 import { ownPaths, runCommand } from '../../../../tools/lab/agent.ts';
 import type { Target } from '../../../../tools/lab/client/protocol.ts';

@@ -3,7 +3,7 @@
 // waits until every agent shows what `buildAll` computes for its node from a fresh list of the API's objects,
 // and until its kernel holds exactly that.
 
-import { bpfCapabilities } from '../../../../src/dataplane/capabilities.ts';
+import { bpfCapabilities } from '../../../../src/engines/capabilities.ts';
 import { type ServiceRow, serviceRows } from '../../../../src/observe/service-rows.ts';
 import type { Answer, Target } from '../../../../tools/lab/client/protocol.ts';
 import type { Pod } from '../../../../tools/lab/wiring.ts';

@@ -4,7 +4,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { mapPin, type PinnedMap } from '../../../../src/dataplane/bpf/loader/versions.ts';
+import { mapPin, type PinnedMap } from '../../../../src/engines/bpf/layout/versions.ts';
 import { type Child, run, start } from '../../../../src/sys/exec.ts';
 import { type Agent, runCommand } from '../../../../tools/lab/agent.ts';
 import type { Manifest } from '../../../../tools/lab/manifests.ts';

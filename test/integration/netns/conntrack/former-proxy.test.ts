@@ -2,9 +2,9 @@
 // What the first agent of a node finds of a proxy before it: unknown TCP connections are reset, or left to the kernel.
 import { rmSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { mapPath } from '../../../../src/dataplane/bpf/loader/pins.ts';
-import { encodeU32 } from '../../../../src/dataplane/bpf/maps/layout.ts';
-import { decodeKeptSettings } from '../../../../src/dataplane/bpf/maps/packet-layout.ts';
+import { mapPath } from '../../../../src/engines/bpf/kernel/loader/pins.ts';
+import { encodeU32 } from '../../../../src/engines/bpf/layout/layout.ts';
+import { decodeKeptSettings } from '../../../../src/engines/bpf/layout/packet-layout.ts';
 import { run } from '../../../../src/sys/exec.ts';
 import { openPinnedMap } from '../../../../src/sys/native.ts';
 import { insideNamespace } from '../../../../src/sys/netns.ts';

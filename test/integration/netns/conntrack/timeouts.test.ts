@@ -4,8 +4,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { mapPath } from '../../../../src/dataplane/bpf/loader/pins.ts';
-import { encodeU32 } from '../../../../src/dataplane/bpf/maps/layout.ts';
+import { mapPath } from '../../../../src/engines/bpf/kernel/loader/pins.ts';
+import { encodeU32 } from '../../../../src/engines/bpf/layout/layout.ts';
 import { openPinnedMap } from '../../../../src/sys/native.ts';
 import { service } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';

@@ -4,8 +4,8 @@
 import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { mapPin, parseMapPin } from '../../../../src/dataplane/bpf/loader/versions.ts';
-import { PACKET_MAPS } from '../../../../src/dataplane/bpf/packet/layer.ts';
+import { PACKET_MAPS } from '../../../../src/engines/bpf/kernel/packet/layer.ts';
+import { mapPin, parseMapPin } from '../../../../src/engines/bpf/layout/versions.ts';
 import type { Answer } from '../../../../src/observe/answer.ts';
 import { ipBatch } from '../../../../src/sys/netns.ts';
 import { type Agent, runCommand } from '../../../../tools/lab/agent.ts';

@@ -4,9 +4,9 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { mapPath } from '../../../../src/dataplane/bpf/loader/pins.ts';
-import { encodeNodeAddress } from '../../../../src/dataplane/bpf/maps/direct-layout.ts';
-import { DIRECT_PORT_OFFSET } from '../../../../src/dataplane/bpf/maps/layout.ts';
+import { mapPath } from '../../../../src/engines/bpf/kernel/loader/pins.ts';
+import { encodeNodeAddress } from '../../../../src/engines/bpf/layout/direct-layout.ts';
+import { DIRECT_PORT_OFFSET } from '../../../../src/engines/bpf/layout/layout.ts';
 import type { ServiceRow } from '../../../../src/observe/service-rows.ts';
 import { type Child, run, start } from '../../../../src/sys/exec.ts';
 import { openPinnedMap } from '../../../../src/sys/native.ts';

@@ -2,7 +2,7 @@
 // Programs on real devices: attached when a device appears, kept when it is renamed, detached when it is no longer
 // chosen; after a restart they are replaced in place.
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { DeviceView } from '../../../../src/dataplane/snapshot.ts';
+import type { DeviceView } from '../../../../src/engines/snapshot.ts';
 import {
   DEVICES_OBJECT,
   makeNamespace,
@@ -362,7 +362,7 @@ test.each([false, true])('cleanup detaches everything; clsact: %s', async (force
   expect(
     [await namespace.attachedTo('v0'), await namespace.attachedTo('renamed')].flat(),
   ).toHaveLength(4);
-  const body = `const { removePinned } = await load('dataplane/bpf/loader/cleanup.js');
+  const body = `const { removePinned } = await load('engines/bpf/kernel/loader/cleanup.js');
     removePinned(input.bpfRoot, { command: 'cleanup', runDir: '/nonexistent' });`;
   await namespace.evaluate(body, { bpfRoot: namespace.bpffs.path });
   expect([await namespace.attachedTo('v0'), await namespace.attachedTo('renamed')]).toEqual([

@@ -16,7 +16,7 @@ import { afterAll, afterEach, expect, test } from 'vitest';
 import {
   isLockedElsewhere,
   lockRules,
-} from '../../../../src/dataplane/iptables/restore/instance-lock.ts';
+} from '../../../../src/engines/iptables/kernel/instance-lock.ts';
 import { type Child, run, start, stop } from '../../../../src/sys/exec.ts';
 import { until } from '../../../support/until.ts';
 
@@ -143,7 +143,7 @@ test('on a full file system the file is held all the same', async () => {
 
 test('a file is held by one process, and by none when that ends', async () => {
   const script = `
-import { lockFile } from '${join(import.meta.dirname, '../../../../build/js/dataplane/iptables/restore/lock-file.js')}';
+import { lockFile } from '${join(import.meta.dirname, '../../../../build/js/engines/iptables/kernel/lock-file.js')}';
 lockFile('${names.file}', 'agent with pid 1');
 console.log('held');
 setInterval(() => undefined, 1000);`;

@@ -2,7 +2,7 @@
 // Rules of others, with matches and targets that types.ts does not know: read from iptables-save, printed, restored and
 // read once more, they are the same. With both kinds of iptables, in both families.
 import { expect, test } from 'vitest';
-import type { Ruleset } from '../../../../src/dataplane/iptables/rules/types.ts';
+import type { Ruleset } from '../../../../src/engines/iptables/rules/types.ts';
 import { FAMILIES, type Family } from '../../../../src/model/types.ts';
 import { printRuleset } from '../../../support/iptables/print-ruleset.ts';
 import { readBack, VARIANTS } from '../../../support/iptables/read-back.ts';

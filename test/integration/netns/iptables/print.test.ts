@@ -3,7 +3,7 @@
 // that is what comparing the text of chains relies on. With both kinds of iptables, in both families.
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { Rule, Ruleset } from '../../../../src/dataplane/iptables/rules/types.ts';
+import type { Rule, Ruleset } from '../../../../src/engines/iptables/rules/types.ts';
 import type { Family } from '../../../../src/model/types.ts';
 import { drawn, storyOf } from '../../../support/fixture/histories.ts';
 import { printRuleset } from '../../../support/iptables/print-ruleset.ts';

@@ -5,13 +5,16 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { applyDiffs, type MutableTables } from '../../../../src/dataplane/iptables/diff/apply.ts';
-import { diffTables } from '../../../../src/dataplane/iptables/diff/diff.ts';
-import { restoreInput } from '../../../../src/dataplane/iptables/diff/restore-input.ts';
-import { heldTables } from '../../../../src/dataplane/iptables/diff/text.ts';
-import { createRenderer } from '../../../../src/dataplane/iptables/render/render.ts';
-import { RESTORE_ARGUMENTS } from '../../../../src/dataplane/iptables/restore/tools.ts';
-import { rulesetPrinter } from '../../../../src/dataplane/iptables/wanted.ts';
+import { RESTORE_ARGUMENTS } from '../../../../src/engines/iptables/kernel/tools.ts';
+import { createRenderer } from '../../../../src/engines/iptables/rows/render.ts';
+import {
+  applyDiffs,
+  type MutableTables,
+} from '../../../../src/engines/iptables/state/diff/apply.ts';
+import { diffTables } from '../../../../src/engines/iptables/state/diff/diff.ts';
+import { restoreInput } from '../../../../src/engines/iptables/state/diff/restore-input.ts';
+import { heldTables } from '../../../../src/engines/iptables/state/diff/text.ts';
+import { rulesetPrinter } from '../../../../src/engines/iptables/state/wanted.ts';
 import { createPlanner } from '../../../../src/plan/planner.ts';
 import { run } from '../../../../src/sys/exec.ts';
 import { isAvailable, VARIANTS } from '../../../support/iptables/read-back.ts';

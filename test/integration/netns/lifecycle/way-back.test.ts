@@ -2,7 +2,7 @@
 // `cleanup --drain` leaves fairlead serving until the rules of another proxy serve the same Services, in both families; those of a real
 // kube-proxy are test/integration/cluster/switching/way-back.test.ts's.
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { programmedBelow } from '../../../../src/cli/dataplanes.ts';
+import { programmedBelow } from '../../../../src/instance/dataplanes.ts';
 import { type RunResult, run } from '../../../../src/sys/exec.ts';
 import { ownPaths, runCommand } from '../../../../tools/lab/agent.ts';
 import { insideSandbox } from '../../../../tools/lab/sandbox.ts';

@@ -10,8 +10,8 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { FEATURE_NAMES, type FeatureName } from '../../../../src/agent/probe/features.ts';
-import type { ProbeReport } from '../../../../src/agent/probe/report.ts';
+import { FEATURE_NAMES, type FeatureName } from '../../../../src/probe/features.ts';
+import type { ProbeReport } from '../../../../src/probe/report.ts';
 import { findCgroup2, listProcesses, removeCgroup } from '../../../../src/sys/cgroup.ts';
 import { run, start } from '../../../../src/sys/exec.ts';
 import { compiledPath } from '../../../../tools/lab/sandbox.ts';

@@ -3,8 +3,8 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { mapPath, pinFolder } from '../../../../src/dataplane/bpf/loader/pins.ts';
-import { SKIPPED_CGROUPS_OFFSET } from '../../../../src/dataplane/bpf/maps/layout.ts';
+import { mapPath, pinFolder } from '../../../../src/engines/bpf/kernel/loader/pins.ts';
+import { SKIPPED_CGROUPS_OFFSET } from '../../../../src/engines/bpf/layout/layout.ts';
 import {
   cgroupId,
   findCgroup2,

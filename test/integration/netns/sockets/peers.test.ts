@@ -6,7 +6,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { pinFolder } from '../../../../src/dataplane/bpf/loader/pins.ts';
+import { pinFolder } from '../../../../src/engines/bpf/kernel/loader/pins.ts';
 import type { BackendRow } from '../../../../src/observe/backend-rows.ts';
 import { run, start } from '../../../../src/sys/exec.ts';
 import { openPinnedMap } from '../../../../src/sys/native.ts';

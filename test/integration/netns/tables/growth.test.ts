@@ -4,8 +4,8 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { bucketsFor, capacityOf } from '../../../../src/dataplane/bpf/conn/sizes.ts';
-import { mapPath } from '../../../../src/dataplane/bpf/loader/pins.ts';
+import { bucketsFor, capacityOf } from '../../../../src/engines/bpf/conn/sizes.ts';
+import { mapPath } from '../../../../src/engines/bpf/kernel/loader/pins.ts';
 import { openPinnedMap } from '../../../../src/sys/native.ts';
 import { ipBatch } from '../../../../src/sys/netns.ts';
 import type { Agent } from '../../../../tools/lab/agent.ts';

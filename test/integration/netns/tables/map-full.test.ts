@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Maps that are too small: the error names map and Service, programmed state stays, and freed entries are used.
 import { afterEach, expect, test } from 'vitest';
-import type { FailedEntry } from '../../../../src/dataplane/dataplane.ts';
+import type { FailedEntry } from '../../../../src/engines/dataplane.ts';
 import { service, target } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The iptables dataplane over tables in memory: everything but the kernel and the programs.
-import { IPTABLES } from '../../../../src/dataplane/capabilities.ts';
-import type { Dataplane } from '../../../../src/dataplane/dataplane.ts';
+import { IPTABLES } from '../../../../src/engines/capabilities.ts';
+import type { Dataplane } from '../../../../src/engines/dataplane.ts';
 import {
   createIptablesDataplane,
   type IptablesParts,
-} from '../../../../src/dataplane/iptables/dataplane.ts';
-import { createRenderer } from '../../../../src/dataplane/iptables/render/render.ts';
-import { familyRules } from '../../../../src/dataplane/iptables/restore/family-rules.ts';
+} from '../../../../src/engines/iptables/kernel/dataplane.ts';
+import { familyRules } from '../../../../src/engines/iptables/kernel/family-rules.ts';
+import { createRenderer } from '../../../../src/engines/iptables/rows/render.ts';
 import { SYSTEM_CLOCK } from '../../../../src/sys/clock.ts';
 import { DEFAULTS } from '../story-rulesets.ts';
 import { type MemoryTools, memoryTools } from './tools.ts';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What iptables-restore --noflush makes of a table, by its lines alone; what the kernel would refuse is an error.
-import type { TableName } from '../../../../src/dataplane/iptables/rules/types.ts';
+import type { TableName } from '../../../../src/engines/iptables/rules/types.ts';
 
 export type Tables = ReadonlyMap<TableName, ReadonlyMap<string, string>>;
 

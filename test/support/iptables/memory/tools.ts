@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // iptables of one family without a kernel: tables in memory, and everything that was asked of them.
-import type { Failure } from '../../../../src/dataplane/iptables/restore/failure.ts';
-import type { Tools } from '../../../../src/dataplane/iptables/restore/tools.ts';
-import type { TableName } from '../../../../src/dataplane/iptables/rules/types.ts';
+import type { Failure } from '../../../../src/engines/iptables/kernel/failure.ts';
+import type { Tools } from '../../../../src/engines/iptables/kernel/tools.ts';
+import type { TableName } from '../../../../src/engines/iptables/rules/types.ts';
 import { restored, type Tables } from './restored.ts';
 
 const BUILT_IN: Readonly<Record<TableName, readonly string[]>> = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, it } from 'vitest';
 import { explanationText } from '../../../../src/cli/view/explanation-text.ts';
-import { BPF } from '../../../../src/dataplane/capabilities.ts';
+import { BPF } from '../../../../src/engines/capabilities.ts';
 import { answer } from '../../../../src/observe/answer.ts';
 import { type Packet, parsePacket } from '../../../../src/plan/explain/packet.ts';
 import { buildAll } from '../../../support/plan/build-all.ts';

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from 'vitest';
 import { type Report, statusText } from '../../../../src/cli/view/status-text.ts';
-import { BPF, type Capabilities, IPTABLES } from '../../../../src/dataplane/capabilities.ts';
-import { lacksOf } from '../../../../src/dataplane/lacks.ts';
+import { BPF, type Capabilities, IPTABLES } from '../../../../src/engines/capabilities.ts';
+import { lacksOf } from '../../../../src/engines/lacks.ts';
 import { countFrontends, healthOf } from '../../../../src/observe/health.ts';
 import type { Status } from '../../../../src/observe/status.ts';
 import { failedEntry } from '../../../support/dataplane/failed-entry.ts';

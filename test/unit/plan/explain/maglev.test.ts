@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What explain says of a flow that Maglev chooses for: the entry and the backend, as the model has them.
 import { describe, expect, test } from 'vitest';
-import { BPF, IPTABLES } from '../../../../src/dataplane/capabilities.ts';
+import { BPF, IPTABLES } from '../../../../src/engines/capabilities.ts';
 import { answer } from '../../../../src/observe/answer.ts';
 import { serviceRows } from '../../../../src/observe/service-rows.ts';
 import { entryOf, flowHash } from '../../../../src/plan/maglev/hash.ts';
 import { maglevInput } from '../../../../src/plan/maglev/input.ts';
 import { maglevTable } from '../../../../src/plan/maglev/table.ts';
 import type { ServicePortPlan } from '../../../../src/plan/types.ts';
-import {
-  backend,
-  clusterIp,
-  localNodePort,
-  planOf,
-  servicePort,
-} from '../../dataplane/bpf/plans.ts';
+import { backend, clusterIp, localNodePort, planOf, servicePort } from '../../engines/bpf/plans.ts';
 
 const ALL = [5, 6, 7].map((host) => backend(`10.1.1.${host}`));
 const web = (how: Partial<ServicePortPlan> = {}): ServicePortPlan => ({

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from 'vitest';
-import type { TableFill } from '../../../../src/dataplane/snapshot.ts';
+import type { TableFill } from '../../../../src/engines/snapshot.ts';
 import { followFullTables } from '../../../../src/server/events/full-tables.ts';
 
 test('a full table of flows is an Event of the Node for as long as it is full', () => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from 'vitest';
-import type { XdpView } from '../../../../src/dataplane/snapshot.ts';
+import type { XdpView } from '../../../../src/engines/snapshot.ts';
 import { followXdp } from '../../../../src/server/events/xdp.ts';
 
 type Device = XdpView & { readonly device: string };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page of metrics, the series getters become, and the server that shows them.
 import { afterEach, describe, expect, test } from 'vitest';
-import { BPF, bpfCapabilities, IPTABLES } from '../../../../src/dataplane/capabilities.ts';
-import { lacksOf } from '../../../../src/dataplane/lacks.ts';
+import { BPF, bpfCapabilities, IPTABLES } from '../../../../src/engines/capabilities.ts';
+import { lacksOf } from '../../../../src/engines/lacks.ts';
 import type { Backend, Frontend, Plan, ServicePlan } from '../../../../src/plan/types.ts';
 import { type Listener, listenOnce } from '../../../../src/server/http/listen.ts';
 import { createMetrics } from '../../../../src/server/metrics/metrics.ts';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records of connections as a test writes them into shared memory: all that one has follows from a number.
-import type { Proof } from '../../../../../src/dataplane/bpf/conn/proof.ts';
-import { PROTOCOL_NUMBER } from '../../../../../src/dataplane/bpf/maps/layout.ts';
+import type { Proof } from '../../../../../src/engines/bpf/conn/proof.ts';
+import { PROTOCOL_NUMBER } from '../../../../../src/engines/bpf/layout/layout.ts';
 import type { Family } from '../../../../../src/model/types.ts';
 
 const ESTABLISHED = 2;

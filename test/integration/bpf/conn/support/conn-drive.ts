@@ -3,7 +3,7 @@
 // values; each call writes both into shared memory, runs the program once and reads the record back.
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { PROTOCOL_NUMBER } from '../../../../../src/dataplane/bpf/maps/layout.ts';
+import { PROTOCOL_NUMBER } from '../../../../../src/engines/bpf/layout/layout.ts';
 import type { Protocol } from '../../../../../src/model/types.ts';
 import { openObject } from '../../../../../src/sys/native.ts';
 

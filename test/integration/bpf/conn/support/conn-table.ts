@@ -2,7 +2,7 @@
 // A table of connections (bpf/packet/conn) and the programs of bpf/test/conn_drive.bpf.c, which do one operation on it each time.
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { indexMaskOf } from '../../../../../src/dataplane/bpf/conn/sizes.ts';
+import { indexMaskOf } from '../../../../../src/engines/bpf/conn/sizes.ts';
 import type { Family } from '../../../../../src/model/types.ts';
 import { type BpfObject, openObject } from '../../../../../src/sys/native.ts';
 import {

@@ -2,7 +2,7 @@
 // A worker that begins other connections in the same slots as fast as it can, as programs do it: BUSY, the record, the
 // word. Plain JavaScript over build/: nothing compiles a worker.
 import { workerData } from 'node:worker_threads';
-import { proofOf } from '../../../../../build/js/dataplane/bpf/conn/proof.js';
+import { proofOf } from '../../../../../build/js/engines/bpf/conn/proof.js';
 import { openPinnedMap } from '../../../../../build/js/sys/native.js';
 
 const { pins, buckets, secret, control } = workerData;

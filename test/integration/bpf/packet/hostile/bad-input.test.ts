@@ -2,8 +2,8 @@
 // Packets that lie: about who sent them, about being replies, about where their headers are; and packets that another
 // program has rewritten in between. Broken headers are in answers.test.ts, forged errors in icmp.test.ts.
 import { describe, expect, test } from 'vitest';
-import { encodeU32 } from '../../../../../src/dataplane/bpf/maps/layout.ts';
-import { encodePingKey } from '../../../../../src/dataplane/bpf/maps/packet-layout.ts';
+import { encodeU32 } from '../../../../../src/engines/bpf/layout/layout.ts';
+import { encodePingKey } from '../../../../../src/engines/bpf/layout/packet-layout.ts';
 import { buildFrame } from '../../../../support/packets/build.ts';
 import { sharedDrive } from '../support/shared-drive.ts';
 import { names, PLACES, publish } from '../support/stage.ts';

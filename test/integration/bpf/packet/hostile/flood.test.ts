@@ -2,7 +2,7 @@
 // 10,000 live flows under a flood of half-open ones, SYN and one-way UDP from random sources: each live flow keeps its
 // backend, its SNAT port and its replies. FAIRLEAD_FLOOD=10000000 for ten million (about five minutes for each family).
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { portsBeside } from '../../../../../src/dataplane/bpf/packet/snat/ports.ts';
+import { portsBeside } from '../../../../../src/engines/bpf/snat/ports.ts';
 import type { Family } from '../../../../../src/model/types.ts';
 import { buildFrame } from '../../../../support/packets/build.ts';
 import { randomOf, SEED } from '../../../../support/random.ts';

@@ -5,10 +5,10 @@ import {
   clearFormer,
   createMarkSweep,
   MARKING_ROUNDS,
-} from '../../../../../src/dataplane/bpf/flows/sweep/marks.ts';
-import type { Sweep } from '../../../../../src/dataplane/bpf/flows/sweep/sweep.ts';
-import { arrayTable } from '../../../../../src/dataplane/bpf/maps/kernel.ts';
-import { element } from '../../../../../src/dataplane/bpf/maps/tables.ts';
+} from '../../../../../src/engines/bpf/flows/sweep/marks.ts';
+import type { Sweep } from '../../../../../src/engines/bpf/flows/sweep/sweep.ts';
+import { arrayTable } from '../../../../../src/engines/bpf/kernel/maps/kernel.ts';
+import { element } from '../../../../../src/engines/bpf/state/tables.ts';
 import { waitGracePeriod } from '../../../../../src/sys/native.ts';
 import { buildFrame } from '../../../../support/packets/build.ts';
 import { NODES, putBackendNode, putPeer, withRoutes } from '../support/nodes.ts';

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Frames that are for another station than the device they come in by. In test runs that is the loopback device, whose MAC address is zero.
 import { beforeEach, describe, expect, test } from 'vitest';
-import { encodeU32 } from '../../../../../src/dataplane/bpf/maps/layout.ts';
-import { encodePingKey } from '../../../../../src/dataplane/bpf/maps/packet-layout.ts';
+import { encodeU32 } from '../../../../../src/engines/bpf/layout/layout.ts';
+import { encodePingKey } from '../../../../../src/engines/bpf/layout/packet-layout.ts';
 import { buildFrame } from '../../../../support/packets/build.ts';
 import { sharedDrive } from '../support/shared-drive.ts';
 import { names, PLACES, publish } from '../support/stage.ts';

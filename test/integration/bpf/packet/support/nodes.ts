@@ -9,12 +9,12 @@ import {
   encodeLocalBackendKey,
   encodeNodeAddress,
   encodePeer,
-} from '../../../../../src/dataplane/bpf/maps/direct-layout.ts';
+} from '../../../../../src/engines/bpf/layout/direct-layout.ts';
 import {
   DIRECT_MTU_OFFSET,
   DIRECT_PORT_OFFSET,
   encodeU32,
-} from '../../../../../src/dataplane/bpf/maps/layout.ts';
+} from '../../../../../src/engines/bpf/layout/layout.ts';
 import type { PacketDrive } from './packet-drive.ts';
 
 export const NODES = {

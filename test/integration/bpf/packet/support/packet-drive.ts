@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // A separate copy of the packet programs and their maps: packets in and out as text.
 
-import { connRodata, connSizes } from '../../../../../src/dataplane/bpf/conn/sizes.ts';
-import { phaseOf, TICKS_PER_SECOND } from '../../../../../src/dataplane/bpf/maps/conn-layout.ts';
-import { readReasons } from '../../../../../src/dataplane/bpf/maps/counters.ts';
-import { arrayTable } from '../../../../../src/dataplane/bpf/maps/kernel.ts';
+import { connRodata, connSizes } from '../../../../../src/engines/bpf/conn/sizes.ts';
+import { readReasons } from '../../../../../src/engines/bpf/kernel/maps/counters.ts';
+import { arrayTable } from '../../../../../src/engines/bpf/kernel/maps/kernel.ts';
+import { DEFAULT_SETTINGS } from '../../../../../src/engines/bpf/kernel/packet/settings.ts';
+import { phaseOf, TICKS_PER_SECOND } from '../../../../../src/engines/bpf/layout/conn-layout.ts';
 import {
   EMPTY_SET,
   encodeFrontend,
   encodeFrontendKey,
   encodeU32,
-} from '../../../../../src/dataplane/bpf/maps/layout.ts';
+} from '../../../../../src/engines/bpf/layout/layout.ts';
 import {
   type DeviceValue,
   encodeDevice,
   encodePacketSettings,
   type PacketSettings,
-} from '../../../../../src/dataplane/bpf/maps/packet-layout.ts';
-import { DEFAULT_SETTINGS } from '../../../../../src/dataplane/bpf/packet/settings.ts';
-import { writeKeptPorts } from '../../../../../src/dataplane/bpf/packet/snat/ports.ts';
-import { DEFAULT_TIMES, flowTimeouts } from '../../../../../src/dataplane/bpf/packet/timeouts.ts';
+} from '../../../../../src/engines/bpf/layout/packet-layout.ts';
+import { DEFAULT_TIMES, flowTimeouts } from '../../../../../src/engines/bpf/rows/timeouts.ts';
+import { writeKeptPorts } from '../../../../../src/engines/bpf/snat/ports.ts';
 import type { Family } from '../../../../../src/model/types.ts';
 import { kernelStructs } from '../../../../../src/sys/btf/structs.ts';
 import type { BpfProgram } from '../../../../../src/sys/native.ts';

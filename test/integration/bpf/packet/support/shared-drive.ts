@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One copy of the packet programs for all tests of a file, whose maps are emptied before each.
 import { beforeEach } from 'vitest';
-import type { PacketSettings } from '../../../../../src/dataplane/bpf/maps/packet-layout.ts';
+import type { PacketSettings } from '../../../../../src/engines/bpf/layout/packet-layout.ts';
 import { emptiedBeforeEach, emptyBeforeEach } from '../../support/emptied.ts';
 import { type LoadSettings, PacketDrive, XDP_FIRST } from './packet-drive.ts';
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sweep of bpf/packet/sweep.bpf.c on the maps of a drive.
 import { readFileSync } from 'node:fs';
-import { connRodata } from '../../../../../src/dataplane/bpf/conn/sizes.ts';
-import { createSweep, type Sweep } from '../../../../../src/dataplane/bpf/flows/sweep/sweep.ts';
-import { encodeU32 } from '../../../../../src/dataplane/bpf/maps/layout.ts';
+import { connRodata } from '../../../../../src/engines/bpf/conn/sizes.ts';
+import { createSweep, type Sweep } from '../../../../../src/engines/bpf/flows/sweep/sweep.ts';
+import { encodeU32 } from '../../../../../src/engines/bpf/layout/layout.ts';
 import type { Family } from '../../../../../src/model/types.ts';
 import {
   type BpfMap,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program at XDP over the maps of a PacketDrive.
 import { readFileSync } from 'node:fs';
-import { connRodata } from '../../../../../src/dataplane/bpf/conn/sizes.ts';
-import { encodeU32 } from '../../../../../src/dataplane/bpf/maps/layout.ts';
-import { encodeDevice } from '../../../../../src/dataplane/bpf/maps/packet-layout.ts';
-import { encodeXdpEnd, type XdpLink } from '../../../../../src/dataplane/bpf/xdp/links.ts';
+import { connRodata } from '../../../../../src/engines/bpf/conn/sizes.ts';
+import { encodeU32 } from '../../../../../src/engines/bpf/layout/layout.ts';
+import { encodeDevice } from '../../../../../src/engines/bpf/layout/packet-layout.ts';
+import { encodeXdpEnd, type XdpLink } from '../../../../../src/engines/bpf/xdp/links.ts';
 import type { Family } from '../../../../../src/model/types.ts';
 import {
   type BpfObject,

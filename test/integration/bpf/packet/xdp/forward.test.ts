@@ -2,7 +2,7 @@
 // The program at XDP alone: what comes in, what is sent and by which device, and what is left as it came, and why.
 
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
-import { TICK_SHIFT } from '../../../../../src/dataplane/bpf/maps/conn-layout.ts';
+import { TICK_SHIFT } from '../../../../../src/engines/bpf/layout/conn-layout.ts';
 import { FAMILIES } from '../../../../../src/model/types.ts';
 import { editConns } from '../../../../support/dataplane/conn-text.ts';
 import { buildFrame } from '../../../../support/packets/build.ts';

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // VLANs and bonds at XDP: tags that come in, that are added, changed and taken off, and frames of ports.
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
-import { encodeU32 } from '../../../../../src/dataplane/bpf/maps/layout.ts';
-import { encodeDevice } from '../../../../../src/dataplane/bpf/maps/packet-layout.ts';
-import { linksOf } from '../../../../../src/dataplane/bpf/xdp/links.ts';
+import { encodeU32 } from '../../../../../src/engines/bpf/layout/layout.ts';
+import { encodeDevice } from '../../../../../src/engines/bpf/layout/packet-layout.ts';
+import { linksOf } from '../../../../../src/engines/bpf/xdp/links.ts';
 import { FAMILIES } from '../../../../../src/model/types.ts';
 import { buildFrame } from '../../../../support/packets/build.ts';
 import { describeFrame } from '../../../../support/packets/describe.ts';

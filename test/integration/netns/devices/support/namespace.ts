@@ -2,7 +2,7 @@
 // A network namespace, a BPF file system, and programs that follow the devices in it.
 import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { DeviceView } from '../../../../../src/dataplane/snapshot.ts';
+import type { DeviceView } from '../../../../../src/engines/snapshot.ts';
 import { type Child, run, start } from '../../../../../src/sys/exec.ts';
 import { insideNamespace, ipBatch } from '../../../../../src/sys/netns.ts';
 import { until, type Wait } from '../../../../support/until.ts';

@@ -2,7 +2,7 @@
 // Two nodes on one wire, a client on the second one, and an agent with XDP on the first. What a network card does, the ends of
 // its veth pairs are told: the wire takes frames of XDP (gro), and senders fill in checksums (tx).
 import { fileURLToPath } from 'node:url';
-import type { DeviceView, XdpView } from '../../../../../src/dataplane/snapshot.ts';
+import type { DeviceView, XdpView } from '../../../../../src/engines/snapshot.ts';
 import { start as startProcess } from '../../../../../src/sys/exec.ts';
 import { insideNamespace } from '../../../../../src/sys/netns.ts';
 import type { Agent } from '../../../../../tools/lab/agent.ts';

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Synchronizes Tables with plans, synchronously: adopts their contents, applies plans, audits, and makes
+// retired ids reusable. No system call of its own; ../dataplane.ts makes the asynchronous dataplane of it.
+import type { Plan, ServiceKey } from '../../../plan/types.ts';
+import type { FailedEntry, SyncReport } from '../../dataplane.ts';
+import type { Entry } from '../../entry.ts';
+import { makeTables } from '../rows/maglev-tables.ts';
+import { repairLocalBackends } from '../rows/satellites/held-backends.ts';
+import { createNodeAddresses, type NodeAddresses } from '../rows/satellites/node.ts';
+import { retireRange } from '../rows/satellites/range-registry.ts';
+import { applyDetector } from '../rows/satellites/source-ranges.ts';
+import { followNodes } from '../rows/service-port/backend-nodes.ts';
+import { freeOrphans } from '../rows/service-port/backends.ts';
+import { endBases, type IsOver } from '../rows/service-port/base.ts';
+import { adopt, rangeIdsWithin } from './adopt.ts';
+import { applyPlan, isLosing } from './apply.ts';
+import { findDrift } from './audit.ts';
+import { allPorts, drainRetired, isRetiredEmpty, type Ledger } from './ledger.ts';
+import { release } from './release.ts';
+import type { Tables } from './tables.ts';
+
+export interface TableSync {
+  readonly ledger: Ledger;
+  /**
+   * Makes the Maglev tables that the next apply of these Services needs, in small steps between which nothing may be
+   * applied. Without it apply makes them itself, however long that takes.
+   */
+  makeTables(plan: Plan, changed: Iterable<ServiceKey>): Generator<void>;
+  /** Makes the tables agree with the plan for these Services. */
+  apply(plan: Plan, changed: Iterable<ServiceKey>): SyncReport;
+  /**
+   * Compares the tables with what was written, in small steps between which nothing may be applied; the next
+   * apply rewrites what differs.
+   */
+  findDrift(): Generator<readonly Entry[]>;
+  /** Ends the bases of tables that are needed no more; by default all. Returns how many. */
+  endBases(isOver?: IsOver): number;
+  /** True if the Service has a frontend programmed that its plan no longer has. */
+  isLosing(plan: Plan, service: ServiceKey): boolean;
+  /** Every Service of the plan, and every one of which something is programmed. */
+  allServices(plan: Plan): ReadonlySet<ServiceKey>;
+  /** Deletes frontends and ranges, and frees backends, found at start that belong to no Service of a complete plan. */
+  dropStray(): void;
+  /** Updates the ranges of pods from the plan. Cheap if nothing changed. */
+  applyDetector(plan: Plan): readonly FailedEntry[];
+  /** Updates the addresses of the nodes of backends. Cheap if nothing changed. */
+  followNodes(node: Plan['node']): void;
+  /** NodePort addresses, from the plan and the node's current addresses. */
+  readonly nodeAddresses: NodeAddresses;
+  /**
+   * Makes retired ids reusable, after every program that may still use them has ended.
+   * Calls that overlap share one wait. Resolves with false if there was nothing to release.
+   */
+  releaseRetired(): Promise<boolean>;
+  /** Stops releasing: retired ids stay retired. */
+  close(): void;
+}
+
+/** @param waitGracePeriod resolves after every program that runs now has ended; never rejects */
+export function createTableSync(tables: Tables, waitGracePeriod: () => Promise<void>): TableSync {
+  const adopted = adopt(tables);
+  const { ledger } = adopted;
+  let { stray, orphans, strayRanges } = adopted;
+  let isClosed = false;
+  let releasing: Promise<boolean> | undefined;
+
+  const releaseOnce = async (): Promise<boolean> => {
+    if (isRetiredEmpty(ledger.retired)) return false;
+    // Ids retired during a wait need another wait, also those of the last change.
+    while (!isClosed && !isRetiredEmpty(ledger.retired)) {
+      const batch = drainRetired(ledger);
+      await waitGracePeriod();
+      if (!isClosed) release(ledger, batch);
+    }
+    return true;
+  };
+
+  const dropStray = (): void => {
+    dropStrayFrontends();
+    // Only now do no frontends lead to them.
+    freeOrphans(ledger, orphans);
+    orphans = [];
+    repairLocalBackends(ledger);
+    for (const range of strayRanges) retireRange(ledger, range);
+    ledger.retired.serviceIds.push(...rangeIdsWithin(strayRanges, tables.serviceName.capacity));
+    strayRanges = [];
+  };
+
+  /** By now a stray frontend may belong to a Service of the plan, which then replaced its value. */
+  const dropStrayFrontends = (): void => {
+    if (stray.length === 0) return;
+    const owned = new Set<string>();
+    for (const port of allPorts(ledger)) {
+      for (const { id } of port.frontends) {
+        owned.add(ledger.caches.frontend.key(id, port.family).join());
+      }
+    }
+    for (const { family, key } of stray) {
+      if (!owned.has(key.join())) tables.frontend[family].delete([key]);
+    }
+    stray = [];
+  };
+
+  return {
+    ledger,
+    makeTables: (plan, changed) => makeTables(ledger, plan, changed),
+    apply(plan, changed) {
+      const report = applyPlan(ledger, plan, changed);
+      ledger.maglevTables.clear();
+      return report;
+    },
+    endBases: (isOver = () => true) => endBases(ledger, isOver),
+    isLosing: (plan, service) => isLosing(ledger, plan, service),
+    allServices: (plan) => new Set([...ledger.services.keys(), ...plan.services.keys()]),
+    nodeAddresses: createNodeAddresses(tables),
+    followNodes: ({ peers }) => followNodes(ledger, peers),
+    applyDetector: (plan) => applyDetector(ledger, plan),
+    findDrift: () => findDrift(ledger),
+    releaseRetired() {
+      releasing ??= releaseOnce().finally(() => {
+        releasing = undefined;
+      });
+      return releasing;
+    },
+    dropStray,
+    close() {
+      isClosed = true;
+    },
+  };
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// A dataplane whose packets rules may serve in its place, and give back, while the agent runs: the plan, the sources and
+// the maps stay as they are. What one is to serve from now on stays with the other until it is programmed (router.ts).
+import type { ComposedDataplane, Dataplane } from '../dataplane.ts';
+import type { Fallback } from '../snapshot.ts';
+import { createRouter } from './router.ts';
+import { createTurns } from './turns.ts';
+
+/**
+ * @param first serves packets, and sockets
+ * @param openRules undefined: rules cannot be written; it says why
+ */
+export function createMoving(
+  first: Dataplane,
+  openRules: (fallback: Fallback) => Promise<Dataplane | undefined>,
+): ComposedDataplane {
+  const turns = createTurns();
+  const moves = createTurns();
+  let rules: Dataplane | undefined;
+  let isClosed = false;
+  let onRoom = (): void => undefined;
+  let onLoss = (): void => undefined;
+
+  const composed = (fallback?: Fallback): ComposedDataplane => {
+    first.servePackets?.(rules === undefined);
+    const router = createRouter(rules === undefined ? [first] : [first, rules], fallback);
+    router.onRoom(() => onRoom());
+    router.onLoss?.(() => onLoss());
+    return router;
+  };
+  let current = composed();
+  const toRules = async (reason: string): Promise<boolean> => {
+    const fallback = { what: 'packets', reason } as const;
+    const opened = await openRules(fallback);
+    if (opened === undefined) return false;
+    return turns(async () => {
+      if (isClosed) {
+        opened.close();
+        return false;
+      }
+      rules?.close();
+      rules = opened;
+      current = composed(fallback);
+      return true;
+    });
+  };
+  /** What is written of the rules stays until the hand-over of engines removes it. */
+  const back = (): Promise<boolean> =>
+    turns(async () => {
+      if (isClosed) return false;
+      rules?.close();
+      rules = undefined;
+      current = composed();
+      return true;
+    });
+
+  return {
+    get capabilities() {
+      return current.capabilities;
+    },
+    get dataplanes() {
+      return current.dataplanes;
+    },
+    get installation() {
+      return current.installation;
+    },
+    movePackets: (reason) => moves(() => (reason === undefined ? back() : toRules(reason))),
+    sync: (...asked) => turns(() => current.sync(...asked)),
+    audit: (...asked) => turns(() => current.audit(...asked)),
+    held: () => turns(() => current.held()),
+    heldDatagrams: () => turns(() => current.heldDatagrams?.() ?? current.held()),
+    snapshot: () => current.snapshot(),
+    counters: () => current.counters(),
+    devices: () => current.devices(),
+    hadDirectReturn: () => current.hadDirectReturn(),
+    leaveNewPackets: (isLeft) => current.leaveNewPackets(isLeft),
+    onRoom: (listener) => {
+      onRoom = listener;
+    },
+    onLoss: (listener) => {
+      onLoss = listener;
+    },
+    close: () => {
+      isClosed = true;
+      current.close();
+    },
+  };
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Takes over from the engine that an earlier agent of this instance ran: after the first sync that is complete, then
+// again until nothing of it is left.
+
+import type { SyncFacts } from '../../agent/agent.ts';
+import type { Predecessor } from '../../engines/predecessor.ts';
+import { reasonOf } from '../../errors.ts';
+import type { Logger } from '../../log.ts';
+import { nextStep, type Step } from './next-step.ts';
+
+export interface HandOver {
+  synced(facts: Pick<SyncFacts, 'isFull' | 'isComplete'>): void;
+  close(): void;
+}
+
+/** How often it is looked whether the connections of the other engine have ended. */
+const LOOK_MS = 30_000;
+
+export function createHandOver(
+  predecessor: Predecessor,
+  log: Pick<Logger, 'info' | 'warn'>,
+  lookMs = LOOK_MS,
+): HandOver {
+  let hasFull = false;
+  let hasBegun = false;
+  let timer: NodeJS.Timeout | undefined;
+  let isClosed = false;
+  const run = async (): Promise<void> => {
+    timer = undefined;
+    const step = await proceed(predecessor, log).catch((error: unknown): Step => {
+      const fields = { engine: predecessor.engine, reason: reasonOf(error) };
+      log.warn(fields, 'the other engine is not removed yet, will retry');
+      return 'wait';
+    });
+    if (step === 'done' || isClosed) return;
+    timer = setTimeout(() => void run(), lookMs);
+    timer.unref();
+  };
+  return {
+    synced({ isFull, isComplete }) {
+      hasFull ||= isFull;
+      if (hasBegun || !hasFull || !isComplete || isClosed) return;
+      hasBegun = true;
+      void handAffinity(predecessor, log).then(() => (isClosed ? undefined : run()));
+    },
+    close() {
+      isClosed = true;
+      clearTimeout(timer);
+    },
+  };
+}
+
+/** Before the other engine forgets it. A client that is not handed over is given an endpoint anew. */
+async function handAffinity(
+  { engine, handAffinity: hand }: Predecessor,
+  log: Pick<Logger, 'info' | 'warn'>,
+): Promise<void> {
+  try {
+    const clients = (await hand?.()) ?? 0;
+    if (clients > 0) log.info({ engine, clients }, 'session affinity adopted');
+  } catch (error) {
+    const fields = { engine, reason: reasonOf(error) };
+    log.warn(fields, 'session affinity not adopted, clients get endpoints anew');
+  }
+}
+
+/** Until a step has to be waited for. */
+async function proceed(
+  predecessor: Predecessor,
+  log: Pick<Logger, 'info' | 'warn'>,
+): Promise<Step> {
+  const { engine } = predecessor;
+  for (let hasStopped = false; ; ) {
+    const facts = await predecessor.look();
+    const step = nextStep(true, facts);
+    if (step === 'stop serving' && !hasStopped) {
+      hasStopped = true;
+      await predecessor.stopServing();
+      log.info({ engine }, 'the other engine serves no new connections any more');
+      continue;
+    }
+    if (step === 'remove') {
+      await predecessor.remove();
+      log.info({ engine }, 'the other engine is removed');
+      return 'done';
+    }
+    const { connections } = facts;
+    if (hasStopped)
+      log.info({ engine, connections }, 'keeping the other engine until its connections end');
+    return step;
+  }
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// What fairlead does on a node, by the answers of a probe: which dataplane serves what, and how. Pure.
+//   engineOf(results, 'auto') -> { ok: true, sockets: 'bpf', packets: 'iptables', why: ['packet programs: …'] }
+import type { ErrorCode } from '../errors.ts';
+import { FEATURES, type FeatureName } from './features.ts';
+import { type Answer, type Results, resultOf } from './results.ts';
+
+export type Engine = 'auto' | 'bpf' | 'iptables';
+export type ServedBy = 'bpf' | 'iptables' | 'nothing';
+
+export interface Served {
+  readonly ok: true;
+  readonly sockets: ServedBy;
+  readonly packets: ServedBy;
+  /** Why it is not more: `packet programs: the kernel refused …`. */
+  readonly why: readonly string[];
+  readonly ways: Ways;
+}
+
+/** How the parts work that have several ways; undefined: the part is not used. */
+export interface Ways {
+  readonly devices: 'tcx links' | 'clsact filters' | Unknown | undefined;
+  readonly refusedConnections: 'ECONNREFUSED' | 'EPERM' | Unknown | undefined;
+  readonly expiredFlows: 'deleted in the kernel' | 'never deleted' | Unknown | undefined;
+  readonly staleSockets: 'bpf_sock_destroy' | 'SOCK_DESTROY' | 'left alone' | Unknown | undefined;
+}
+
+type Unknown = 'could not tell';
+
+export interface Refused {
+  readonly ok: false;
+  readonly code: ErrorCode;
+  readonly reason: string;
+  /** What would change it. */
+  readonly remedy: string;
+}
+
+/** In the order of causes: the first that is missing is the reason. */
+const BPF_SOCKETS = [
+  'CAP_BPF',
+  'CAP_NET_ADMIN',
+  'CAP_PERFMON',
+  'bpf()',
+  'BTF',
+  'batch operations',
+  'mmapable arrays',
+  'SK_STORAGE',
+  'ring buffer',
+  'cgroup v2',
+  'cgroup links',
+  'socket programs',
+] as const satisfies readonly FeatureName[];
+
+const CODES: Readonly<Record<(typeof BPF_SOCKETS)[number], ErrorCode>> = {
+  CAP_BPF: 'NO_PRIVILEGE',
+  CAP_NET_ADMIN: 'NO_PRIVILEGE',
+  CAP_PERFMON: 'NO_PRIVILEGE',
+  'bpf()': 'NO_PRIVILEGE',
+  BTF: 'NO_BTF',
+  'batch operations': 'OLD_KERNEL',
+  'mmapable arrays': 'OLD_KERNEL',
+  SK_STORAGE: 'OLD_KERNEL',
+  'ring buffer': 'OLD_KERNEL',
+  'cgroup v2': 'NO_CGROUP2',
+  'cgroup links': 'OLD_KERNEL',
+  'socket programs': 'PROGRAM_REFUSED',
+};
+
+/** Without these rules cannot express a Service at all. */
+const RULES = [
+  'CAP_NET_ADMIN',
+  'nf_conntrack',
+  'xt_comment',
+  'xt_conntrack',
+  'xt_addrtype',
+  'xt_mark',
+  'xt_statistic',
+  'xt_sctp',
+  'MASQUERADE',
+  'REJECT',
+] as const satisfies readonly FeatureName[];
+
+/**
+ * With auto what works by eBPF is served by it, and the rest by iptables. What could not be told counts as working: a start
+ * tries it.
+ */
+export function engineOf(results: Results, asked: Engine): Served | Refused {
+  const sockets = firstNo(results, BPF_SOCKETS);
+  const rules = iptablesProblem(results);
+  if (asked === 'iptables') return rules === undefined ? byIptables([]) : noIptables(rules);
+  if (sockets === undefined) return byBpf(results, asked === 'auto' && rules === undefined);
+  const why = textOf(results, sockets);
+  const { remedy } = FEATURES[sockets];
+  if (asked === 'bpf') return { ok: false, code: CODES[sockets], reason: why, remedy };
+  if (rules === undefined) return byIptables([why]);
+  return {
+    ...{ ok: false, code: 'NO_IPTABLES' },
+    reason: `eBPF: ${why}; iptables: ${rules.reason}`,
+    remedy: `for eBPF: ${remedy}; for iptables: ${rules.remedy}`,
+  };
+}
+
+function byBpf(results: Results, hasRules: boolean): Served {
+  const refusedBy = packetsProblem(results);
+  return {
+    ok: true,
+    sockets: 'bpf',
+    packets: refusedBy === undefined ? 'bpf' : hasRules ? 'iptables' : 'nothing',
+    why: refusedBy === undefined ? [] : [refusedBy],
+    ways: waysOf(results, refusedBy === undefined),
+  };
+}
+
+const waysOf = (results: Results, hasPackets: boolean): Ways => ({
+  devices: hasPackets ? either(results, 'tcx', ['tcx links', 'clsact filters']) : undefined,
+  refusedConnections: either(results, 'set_retval', ['ECONNREFUSED', 'EPERM']),
+  expiredFlows: hasPackets
+    ? either(results, 'in-kernel sweep', ['deleted in the kernel', 'never deleted'])
+    : undefined,
+  staleSockets: either(results, 'bpf_sock_destroy', [
+    'bpf_sock_destroy',
+    either(results, 'SOCK_DESTROY', ['SOCK_DESTROY', 'left alone']),
+  ]),
+});
+
+function either<const With extends string, const Without extends string>(
+  results: Results,
+  feature: FeatureName,
+  [having, lacking]: readonly [With, Without],
+): With | Without | Unknown {
+  const answer = answerOf(results, feature);
+  if (answer === 'yes') return having;
+  return answer === 'no' ? lacking : answer;
+}
+
+const NO_WAYS: Ways = {
+  devices: undefined,
+  refusedConnections: undefined,
+  expiredFlows: undefined,
+  staleSockets: undefined,
+};
+
+const byIptables = (why: readonly string[]): Served => ({
+  ok: true,
+  sockets: 'iptables',
+  packets: 'iptables',
+  why,
+  ways: NO_WAYS,
+});
+
+type Refusal = Pick<Refused, 'reason' | 'remedy'>;
+
+const noIptables = (refusal: Refusal): Refused => ({
+  ok: false,
+  code: 'NO_IPTABLES',
+  ...refusal,
+});
+
+/** undefined: packets can be served by eBPF. */
+function packetsProblem(results: Results): string | undefined {
+  const refused = firstNo(results, ['softirqs', 'packet programs']);
+  const hasHook = ['tcx', 'clsact'].some((name) => answerOf(results, name as FeatureName) !== 'no');
+  if (refused !== undefined) return textOf(results, refused);
+  return hasHook ? undefined : `${textOf(results, 'tcx')}; ${textOf(results, 'clsact')}`;
+}
+
+/** undefined: rules of IPv4 can serve Services. */
+function iptablesProblem(results: Results): Refusal | undefined {
+  const missing = firstNo(results, RULES);
+  if (missing !== undefined) {
+    return { reason: textOf(results, missing), remedy: FEATURES[missing].remedy };
+  }
+  const variants = ['iptables-nft', 'iptables-legacy'] as const;
+  if (variants.some((name) => answerOf(results, name) !== 'no')) return undefined;
+  const reason = variants.map((name) => textOf(results, name)).join('; ');
+  return { reason, remedy: FEATURES['iptables-nft'].remedy };
+}
+
+const firstNo = <Name extends FeatureName>(
+  results: Results,
+  names: readonly Name[],
+): Name | undefined => names.find((name) => answerOf(results, name) === 'no');
+
+const answerOf = (results: Results, feature: FeatureName): Answer =>
+  resultOf(results, feature).answer;
+
+const textOf = (results: Results, feature: FeatureName): string =>
+  `${feature}: ${resultOf(results, feature).reason}`;

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The report of a probe, as `-o json` prints it. Pure.
+import { EXIT } from '../errors.ts';
+import type { Finding } from '../on-node/finding.ts';
+import { type Engine, engineOf, type Refused, type Served } from './choice.ts';
+import { FEATURE_NAMES, FEATURES, type FeatureName } from './features.ts';
+import { type Answer, type Results, resultOf } from './results.ts';
+import { type TierReport, tierOf } from './tier.ts';
+
+export interface ProbeItem {
+  readonly feature: FeatureName;
+  readonly answer: Answer;
+  readonly reason: string;
+  readonly neededFor: string;
+  /** Of the answer; absent: yes. */
+  readonly consequence?: string;
+  readonly remedy?: string;
+}
+
+export interface ProbeReport {
+  readonly apiVersion: 'fairlead.io/v1';
+  readonly kind: 'ProbeReport';
+  /** `uname -r`. */
+  readonly kernel: string;
+  readonly tier: TierReport;
+  /** What a start with --engine does. */
+  readonly engine: { readonly asked: Engine } & (Served | Refused);
+  readonly items: readonly ProbeItem[];
+  /** What else is on the node, by topic, as far as a probe can tell. */
+  readonly onThisNode: readonly Finding[];
+}
+
+export const reportOf = (
+  results: Results,
+  kernel: string,
+  asked: Engine,
+  onThisNode: readonly Finding[] = [],
+): ProbeReport => ({
+  apiVersion: 'fairlead.io/v1',
+  kind: 'ProbeReport',
+  kernel,
+  tier: tierOf(results),
+  engine: { asked, ...engineOf(results, asked) },
+  items: FEATURE_NAMES.map((feature) => itemOf(results, feature)),
+  onThisNode,
+});
+
+function itemOf(results: Results, feature: FeatureName): ProbeItem {
+  const { answer, reason } = resultOf(results, feature);
+  const { neededFor, consequence, remedy } = FEATURES[feature];
+  const item = { feature, answer, reason, neededFor };
+  if (answer === 'yes') return item;
+  if (answer === 'no') return { ...item, consequence, remedy };
+  return { ...item, consequence: `if it is missing: ${consequence}`, remedy: PROBE_AGAIN };
+}
+
+const PROBE_AGAIN = 'probe as root, on the node itself';
+
+/** Degraded: some of it is not served, or not by the engine that is best. */
+export function exitCodeOf({ engine }: Pick<ProbeReport, 'engine'>): number {
+  if (!engine.ok) return EXIT.unsupported;
+  return engine.why.length === 0 ? EXIT.fine : EXIT.degraded;
+}

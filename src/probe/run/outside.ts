@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes namespaces and a cgroup to try things in, starts the process that tries, and collects its answers. An attempt that
+// ends that process, or takes too long, could not tell; the next process goes on behind it.
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { reasonOf } from '../../errors.ts';
+import { findCgroup2, removeCgroup } from '../../sys/cgroup.ts';
+import { type Child, start } from '../../sys/exec.ts';
+import * as native from '../../sys/native.ts';
+import type { Prepared } from '../../sys/probe-sandbox.ts';
+import { FEATURE_NAMES, type FeatureName } from '../features.ts';
+import { parseLine, type Result, type Results } from '../results.ts';
+import type { InsideParts } from './inside.ts';
+import { removeLeftCgroups } from './left-cgroups.ts';
+
+export interface ProbeOptions {
+  /** Where the cgroup is made; undefined: at the root of the hierarchy. */
+  readonly cgroupRoot: string | undefined;
+  /** Of one attempt. */
+  readonly timeoutMs: number;
+  /** For tests: another program than this one. */
+  readonly startInside?: (parts: InsideParts, onLine: (line: string) => void) => Child;
+}
+
+/** This thread stays in the namespaces that it makes: call it in a process of its own. */
+export async function probe(options: ProbeOptions): Promise<Results> {
+  const prepared: Prepared = {
+    network: problemOf('a new network namespace', native.unshareNetwork),
+    mounts: problemOf('a new mount namespace', native.unshareMounts),
+    cgroup: makeCgroup(options.cgroupRoot),
+  };
+  try {
+    return await probeAll(prepared, options);
+  } finally {
+    if ('path' in prepared.cgroup) removeCgroup(prepared.cgroup.path);
+  }
+}
+
+function problemOf(what: string, make: () => void): string | undefined {
+  try {
+    make();
+    return undefined;
+  } catch (error) {
+    const isDenied = error instanceof Error && 'code' in error && error.code === 'EPERM';
+    return isDenied ? `${what} needs CAP_SYS_ADMIN` : `${what}: ${reasonOf(error)}`;
+  }
+}
+
+function makeCgroup(cgroupRoot: string | undefined): Prepared['cgroup'] {
+  const root = cgroupRoot ?? findCgroup2();
+  if (root === undefined) return { problem: 'no cgroup v2 hierarchy is mounted, writable' };
+  const path = join(root, `fairlead-probe-${process.pid}`);
+  const problem = problemOf('a new cgroup', () => {
+    removeLeftCgroups(root);
+    mkdirSync(path);
+  });
+  return problem === undefined ? { path } : { problem };
+}
+
+/** Every feature has an answer. */
+export async function probeAll(
+  prepared: Prepared,
+  options: Pick<ProbeOptions, 'timeoutMs' | 'startInside'>,
+): Promise<Results> {
+  const results = new Map<FeatureName, Result>();
+  for (;;) {
+    const features = FEATURE_NAMES.filter((name) => !results.has(name));
+    if (features.length === 0) return results;
+    const { begun, end } = await probeSome({ prepared, features }, options, results);
+    const reason = `the attempt ${end}`;
+    // What ended before it began ends again.
+    for (const name of begun === undefined ? features : [begun]) {
+      if (!results.has(name)) results.set(name, { answer: 'could not tell', reason });
+    }
+  }
+}
+
+interface Ended {
+  /** The last attempt that has begun. */
+  readonly begun: FeatureName | undefined;
+  readonly end: string;
+}
+
+async function probeSome(
+  parts: InsideParts,
+  { timeoutMs, startInside = startSelf }: Pick<ProbeOptions, 'timeoutMs' | 'startInside'>,
+  results: Map<FeatureName, Result>,
+): Promise<Ended> {
+  let begun: FeatureName | undefined;
+  let isLate = false;
+  let timer: NodeJS.Timeout | undefined;
+  const child = startInside(parts, (text) => {
+    const line = parseLine(text);
+    if (line === undefined) return;
+    restart();
+    if ('begin' in line) begun = line.begin;
+    else results.set(line.feature, { answer: line.answer, reason: line.reason });
+  });
+  const restart = (): void => {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      isLate = true;
+      child.kill('SIGKILL');
+    }, timeoutMs);
+  };
+  restart();
+  const code = await child.exited;
+  clearTimeout(timer);
+  return { begun, end: isLate ? `took more than ${timeoutMs / 1000} s` : `ended with ${code}` };
+}
+
+const startSelf: NonNullable<ProbeOptions['startInside']> = (parts, onStdoutLine) =>
+  start(process.execPath, [process.argv[1] ?? '', 'probe', '--inside', JSON.stringify(parts)], {
+    onStdoutLine,
+  });

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a start does, for every combination of answers.
+import { describe, expect, test } from 'vitest';
+import { type Engine, engineOf } from '../../../src/probe/choice.ts';
+import { FEATURE_NAMES, type FeatureName } from '../../../src/probe/features.ts';
+import { exitCodeOf, reportOf } from '../../../src/probe/report.ts';
+import type { Answer, Results } from '../../../src/probe/results.ts';
+import { tierOf } from '../../../src/probe/tier.ts';
+
+type Answers = Readonly<Partial<Record<FeatureName, Answer>>>;
+
+/** All yes but these. */
+const resultsWith = (answers: Answers): Results =>
+  new Map(
+    FEATURE_NAMES.map((name) => {
+      const answer = answers[name] ?? 'yes';
+      return [name, { answer, reason: answer === 'yes' ? '' : `no ${name}` }];
+    }),
+  );
+
+const no = (...names: readonly FeatureName[]): Answers =>
+  Object.fromEntries(names.map((name) => [name, 'no']));
+
+const LINES: readonly (readonly [name: string, Answers, Engine, string])[] = [
+  ['everything', {}, 'auto', 'sockets bpf, packets bpf'],
+  ['everything', {}, 'bpf', 'sockets bpf, packets bpf'],
+  ['everything', {}, 'iptables', 'sockets iptables, packets iptables'],
+  ['no tcx', no('tcx'), 'auto', 'sockets bpf, packets bpf'],
+  [
+    'no programs on devices',
+    no('tcx', 'clsact'),
+    'auto',
+    'sockets bpf, packets iptables: tcx: no tcx; clsact: no clsact',
+  ],
+  [
+    'no programs on devices',
+    no('tcx', 'clsact'),
+    'bpf',
+    'sockets bpf, packets nothing: tcx: no tcx; clsact: no clsact',
+  ],
+  [
+    'packet programs refused',
+    no('packet programs'),
+    'auto',
+    'sockets bpf, packets iptables: packet programs: no packet programs',
+  ],
+  ['PREEMPT_RT', no('softirqs'), 'auto', 'sockets bpf, packets iptables: softirqs: no softirqs'],
+  ['PREEMPT_RT', no('softirqs'), 'bpf', 'sockets bpf, packets nothing: softirqs: no softirqs'],
+  [
+    'packet programs refused, and no iptables',
+    no('packet programs', 'iptables-nft', 'iptables-legacy'),
+    'auto',
+    'sockets bpf, packets nothing: packet programs: no packet programs',
+  ],
+  [
+    'no cgroup v2',
+    no('cgroup v2'),
+    'auto',
+    'sockets iptables, packets iptables: cgroup v2: no cgroup v2',
+  ],
+  ['no cgroup v2', no('cgroup v2'), 'bpf', 'NO_CGROUP2: cgroup v2: no cgroup v2'],
+  [
+    'the first cause is the reason',
+    no('socket programs', 'cgroup links', 'BTF'),
+    'bpf',
+    'NO_BTF: BTF: no BTF',
+  ],
+  ['bpf() forbidden', no('bpf()', 'socket programs'), 'bpf', 'NO_PRIVILEGE: bpf(): no bpf()'],
+  ['old kernel', no('SK_STORAGE'), 'bpf', 'OLD_KERNEL: SK_STORAGE: no SK_STORAGE'],
+  ['no ring buffer', no('ring buffer'), 'bpf', 'OLD_KERNEL: ring buffer: no ring buffer'],
+  [
+    'programs refused',
+    no('socket programs'),
+    'bpf',
+    'PROGRAM_REFUSED: socket programs: no socket programs',
+  ],
+  ['legacy only', no('iptables-nft'), 'iptables', 'sockets iptables, packets iptables'],
+  [
+    'no iptables',
+    no('iptables-nft', 'iptables-legacy'),
+    'iptables',
+    'NO_IPTABLES: iptables-nft: no iptables-nft; iptables-legacy: no iptables-legacy',
+  ],
+  ['no iptables', no('iptables-nft', 'iptables-legacy'), 'auto', 'sockets bpf, packets bpf'],
+  [
+    'no match that every rule needs',
+    no('xt_statistic'),
+    'iptables',
+    'NO_IPTABLES: xt_statistic: no xt_statistic',
+  ],
+  ['no affinity by rules', no('xt_recent'), 'iptables', 'sockets iptables, packets iptables'],
+  [
+    'neither',
+    no('bpf()', 'nf_conntrack'),
+    'auto',
+    'NO_IPTABLES: eBPF: bpf(): no bpf(); iptables: nf_conntrack: no nf_conntrack',
+  ],
+  [
+    'what could not be told is tried',
+    { 'socket programs': 'could not tell', 'packet programs': 'could not tell' },
+    'auto',
+    'sockets bpf, packets bpf',
+  ],
+];
+
+describe('the engine of a start', () => {
+  test.each(LINES)('%s (%o), asked for %s: %s', (_, answers, asked, expected) => {
+    const engine = engineOf(resultsWith(answers), asked);
+    const text = engine.ok
+      ? [`sockets ${engine.sockets}, packets ${engine.packets}`, ...engine.why].join(': ')
+      : `${engine.code}: ${engine.reason}`;
+    expect(text).toBe(expected);
+  });
+
+  test('every feature of which a no changes the engine names its reason', () => {
+    for (const name of FEATURE_NAMES) {
+      for (const asked of ['auto', 'bpf', 'iptables'] as const) {
+        const whole = engineOf(resultsWith({}), asked);
+        const engine = engineOf(resultsWith(no(name)), asked);
+        if (!engine.ok) expect(engine.reason).toContain(`no ${name}`);
+        else if (whole.ok && engine.packets !== whole.packets) {
+          expect(engine.why.join()).toContain(`no ${name}`);
+        }
+      }
+    }
+  });
+});
+
+describe('the ways of its parts', () => {
+  const waysWith = (answers: Answers) => {
+    const engine = engineOf(resultsWith(answers), 'auto');
+    return engine.ok ? engine.ways : undefined;
+  };
+
+  const TCX = { devices: 'tcx links', refusedConnections: 'ECONNREFUSED' };
+  const SWEEP = { expiredFlows: 'deleted in the kernel' };
+  const NONE = { devices: undefined, expiredFlows: undefined };
+
+  test.each([
+    [{}, { ...TCX, ...SWEEP, staleSockets: 'bpf_sock_destroy' }],
+    [
+      no('tcx', 'set_retval', 'in-kernel sweep', 'bpf_sock_destroy'),
+      {
+        ...{ devices: 'clsact filters', refusedConnections: 'EPERM' },
+        ...{ expiredFlows: 'never deleted', staleSockets: 'SOCK_DESTROY' },
+      },
+    ],
+    [
+      no('packet programs', 'bpf_sock_destroy', 'SOCK_DESTROY'),
+      { ...NONE, refusedConnections: 'ECONNREFUSED', staleSockets: 'left alone' },
+    ],
+    [no('socket programs'), { ...NONE, refusedConnections: undefined, staleSockets: undefined }],
+    [
+      { tcx: 'could not tell', bpf_sock_destroy: 'no', SOCK_DESTROY: 'could not tell' } as const,
+      { ...TCX, devices: 'could not tell', ...SWEEP, staleSockets: 'could not tell' },
+    ],
+  ])('with %o: %o', (answers, ways) => {
+    expect(waysWith(answers)).toEqual(ways);
+  });
+});
+
+describe('the tier', () => {
+  test.each([
+    [{}, '6.6', undefined, []],
+    [no('bpf_sock_destroy'), '6.1', '6.6', ['bpf_sock_destroy']],
+    [no('tcx', 'set_retval', 'bpf_loop'), '5.12', '6.1', ['set_retval']],
+    [no('packet programs', 'set_retval'), '5.10', '5.12', ['packet programs']],
+    [no('in-kernel sweep'), '5.10', '5.12', ['in-kernel sweep']],
+    [no('for_each', 'bpf_loop'), '6.6', undefined, []],
+    [no('socket programs'), undefined, '5.10', ['socket programs']],
+    [{ tcx: 'could not tell' as const }, '6.1', '6.6', ['tcx']],
+  ])('with %o: %s', (answers, name, next, missing) => {
+    expect(tierOf(resultsWith(answers))).toEqual({ name, next, missing });
+  });
+});
+
+test('an item that is not yes says what follows and what would change it', () => {
+  const results = resultsWith({ tcx: 'no', clsact: 'could not tell' });
+  const { items } = reportOf(results, '6.1', 'auto');
+  const item = (name: string) => items.find(({ feature }) => feature === name);
+  expect(item('BTF')).not.toHaveProperty('remedy');
+  expect(item('tcx')).toMatchObject({ answer: 'no', remedy: 'Linux 6.6 or newer' });
+  expect(item('clsact')?.consequence).toMatch(/^if it is missing: without tcx/);
+  expect(item('clsact')?.remedy).toBe('probe as root, on the node itself');
+});
+
+describe('the exit code', () => {
+  test.each([
+    [{}, 0],
+    [no('tcx'), 0],
+    [no('packet programs'), 3],
+    [no('cgroup v2'), 3],
+    [no('cgroup v2', 'nf_conntrack'), 5],
+  ])('with %o: %d', (answers, code) => {
+    expect(exitCodeOf(reportOf(resultsWith(answers), '6.1', 'auto'))).toBe(code);
+  });
+});
