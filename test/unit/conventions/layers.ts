@@ -67,7 +67,7 @@ const LAYERS: Readonly<Record<Layer, LayerRule>> = {
   config: {
     number: '3b',
     holds: /^src\/config\//,
-    mayImport: ['lib', 'plan', 'config'],
+    mayImport: ['lib', 'model', 'plan', 'config'],
     why: 'settings are values that others act on: they start and open nothing',
   },
   agent: {

@@ -87,7 +87,7 @@ test('session affinity is kept from iptables to bpf, and back', async () => {
   const bpf = await startEngine('bpf');
   const ended = (agent: Agent) =>
     until(
-      () => agent.log.some((line) => /the other engine (stays|is removed)/.test(line)),
+      () => agent.log.some((line) => /keeping the other engine|the other engine is removed/.test(line)),
       'the end of the other engine',
     );
   await ended(bpf);
@@ -131,7 +131,7 @@ test('connected UDP sockets are answered from iptables to bpf, those of the node
   await rules.stop();
   const bpf = await startEngine('bpf');
   await until(
-    () => bpf.log.some((line) => /the other engine (stays|is removed)/.test(line)),
+    () => bpf.log.some((line) => /keeping the other engine|the other engine is removed/.test(line)),
     'the end of the other engine',
   );
   const after = await everyone();
