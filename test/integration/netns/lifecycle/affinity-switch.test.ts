@@ -87,7 +87,8 @@ test('session affinity is kept from iptables to bpf, and back', async () => {
   const bpf = await startEngine('bpf');
   const ended = (agent: Agent) =>
     until(
-      () => agent.log.some((line) => /keeping the other engine|the other engine is removed/.test(line)),
+      () =>
+        agent.log.some((line) => /keeping the other engine|the other engine is removed/.test(line)),
       'the end of the other engine',
     );
   await ended(bpf);
