@@ -5,13 +5,15 @@
 
 #include "packet/features.h"
 
-/* The loader writes it and those of features.h, as in the packet programs. */
+/* The loader writes them and those of features.h, as in the packet programs. */
 const volatile __u32 ip_summed_at = 0;
+const volatile __u32 cast_function = 0;
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 SEC("tc") int fl_ingress(struct __sk_buff *skb)
 {
 	(void)skb;
-	return *(volatile int *)64 + (int)ip_summed_at + with_ipv6 + with_direct_return;
+	return *(volatile int *)64 + (int)(ip_summed_at + cast_function) + with_ipv6 +
+	       with_direct_return;
 }

@@ -76,6 +76,34 @@ static __always_inline bool claim_both(const union conn_record *from, __u32 inde
 	       claim_side(from, index, OF_MIDDLE, env, family) == CLAIM_MADE;
 }
 
+/*
+ * Of an earlier round: it has ended in the other table, where `from` has its tuple by now. Nobody
+ * else takes it out before the hold ends.
+ */
+static __always_inline bool take_out_holder(struct conn_env *env, enum family family)
+{
+	struct conn_slot slot = {.index = env->claim.holder - 1};
+	const volatile struct conn *c;
+
+	if (!env->claim.holder)
+		return false;
+	c = conn_at(slot.index, family);
+	if (!c || !c->spare)
+		return false;
+	read_word(&slot, family);
+	if (!slot.word || !lock_slot(&slot, family))
+		return false;
+	take_out(&slot, env, family);
+	return true;
+}
+
+static __always_inline bool claim_again(const union conn_record *from, __u32 index,
+					struct conn_env *env, enum family family)
+{
+	free_claims(index, from, env, family);
+	return claim_both(from, index, env, family);
+}
+
 /* Once the links are replaced, another CPU may begin it here: then that one counts. */
 static __always_inline enum carried carry_new(union conn_record *from, __u32 half,
 					      const struct tuple *t, struct conn_slot *slot,
@@ -84,7 +112,8 @@ static __always_inline enum carried carry_new(union conn_record *from, __u32 hal
 	if (begin_slot(t, half, slot, env, family) != BEGIN_MADE)
 		return CARRIED_NOT;
 	write_record(slot->index, from, env, family);
-	if (!claim_both(from, slot->index, env, family)) {
+	if (!claim_both(from, slot->index, env, family) &&
+	    !(take_out_holder(env, family) && claim_again(from, slot->index, env, family))) {
 		free_claims(slot->index, from, env, family);
 		cancel_slot(slot, t, env, family);
 		return CARRIED_NOT;

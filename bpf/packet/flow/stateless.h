@@ -120,7 +120,11 @@ static __always_inline enum known_by known_by(struct packet *p, enum family fami
 		base = differing(r, &rule);
 	if (base)
 		return p->syn ? KNOWN_BY_RECORD : keep_base(p, base, family);
-	return rule.kind == SET_MAGLEV && !fe->affinity_seconds ? KNOWN_BY_TABLE : KNOWN_BY_RECORD;
+	/* Later fragments have no ports: only a record leads them to the backend of the first one.
+	 */
+	return rule.kind == SET_MAGLEV && !fe->affinity_seconds && !p->is_fragment
+		       ? KNOWN_BY_TABLE
+		       : KNOWN_BY_RECORD;
 }
 
 /* Sets p->known_by, of p->request. */

@@ -77,9 +77,10 @@ static __always_inline int begin_direct(struct __sk_buff *skb, struct packet *p,
 		end_conn(family);
 		return UNDECIDED;
 	}
-	if (begun == BEGIN_MADE)
+	if (begun == BEGIN_MADE) {
 		count_begun(p);
-	count_packet(p->slot.index, p->length, false, family);
+		count_packet(p->slot.index, p->length, false, family);
+	}
 	return action;
 }
 

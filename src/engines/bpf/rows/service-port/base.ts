@@ -71,6 +71,11 @@ export function baseAfter(
     base === undefined
       ? readEntries(slotBlock, tableBlock(former), maglev?.entries ?? 0)
       : readEntries(slotBlock, baseBlock(former), base.entries);
+  // Where its backend is gone the table decided, without records: those flows have the table's backend.
+  if (base !== undefined && maglev?.entries === base.entries) {
+    const decided = readEntries(slotBlock, tableBlock(former), base.entries);
+    for (const [entry, id] of ids.entries()) if (id === 0) ids[entry] = decided[entry] ?? 0;
+  }
   const isSame =
     table !== undefined &&
     table.length === ids.length &&

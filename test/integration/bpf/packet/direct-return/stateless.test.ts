@@ -83,6 +83,14 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
     expect(drive.conns(family)).toEqual([]);
   });
 
+  test('later fragments follow the first one, by a record', () => {
+    serve({ protocol: 'UDP' });
+    const first = flow(1, 'payload=200 frag=0+ take=104 id=5', 'UDP');
+    const later = flow(1, 'payload=200 frag=104 take=104 id=5', 'UDP');
+    expect([first.backend, later.backend]).toEqual(pods([TABLE[1] ?? 0, TABLE[1] ?? 0]));
+    expect(drive.reasons()).toEqual({});
+  });
+
   test('in IPIP, to real servers', () => {
     serve({ rule: { ...DIRECT, inIpip: true } });
     for (const id of TABLE)

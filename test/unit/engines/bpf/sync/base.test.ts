@@ -94,6 +94,20 @@ describe('a set keeps the former table', () => {
     expect(rulesAt(node).host.hasBase, 'in every rule of the set').toBe(true);
   });
 
+  test('and where a backend was gone, that of the table which decided since then', () => {
+    const node = start();
+    apply(node, port(TEN));
+    apply(node, port(TEN.slice(1)));
+    const gone = (baseOf(node) ?? []).map((id) => id === 0);
+    expect(gone.filter(Boolean).length).toBeGreaterThan(10);
+    const decided = tableOf(node);
+    apply(node, port(ALL.slice(1)));
+    const base = baseOf(node) ?? [];
+    expect(base.filter((_, entry) => gone[entry])).toEqual(
+      decided.filter((_, entry) => gone[entry]),
+    );
+  });
+
   test('until they are as before', () => {
     const node = changed();
     apply(node, port(TEN, { serving: ALL }));
