@@ -2,6 +2,7 @@
 // The maps as bpftool shows them, and what happens when they are changed by hand.
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { mapPin, type PinnedMap } from '../../../../src/engines/bpf/layout/versions.ts';
 import { run } from '../../../../src/sys/exec.ts';
 import { runCommand } from '../../../../tools/lab/agent.ts';
 import { service, target } from '../../../support/builders.ts';
@@ -18,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => node?.remove());
 
-const pin = (name: string): string => join(node.instance.bpfRoot, 'maps', name);
+const pin = (map: PinnedMap): string => join(node.instance.bpfRoot, 'maps', mapPin(map));
 
 async function bpftool(...args: readonly string[]): Promise<string> {
   const { stdout, stderr, code } = await run('bpftool', args);
@@ -27,7 +28,7 @@ async function bpftool(...args: readonly string[]): Promise<string> {
 }
 
 /** An array element as bpftool prints it. */
-function lookUp(map: string, index: number): Promise<string> {
+function lookUp(map: PinnedMap, index: number): Promise<string> {
   const key = Buffer.alloc(4);
   key.writeUInt32LE(index);
   const hex = key.toString('hex').match(/../g) ?? [];
