@@ -52,6 +52,14 @@ describe.each(['bpf', 'iptables'])('slips, with --engine %s', (engine) => {
       .map(({ name }) => name);
   };
 
+  /** The agent sees all changes of `change`, or none: one that it sees alone may be a removal that need not wait. */
+  const atOnce = async (change: () => void): Promise<void> => {
+    const { pid } = await node.status();
+    process.kill(pid, 'SIGSTOP');
+    change();
+    process.kill(pid, 'SIGCONT');
+  };
+
   beforeAll(async () => {
     node = await startOneNode(['web-1', 'web-2']);
     putWeb();
@@ -161,7 +169,9 @@ describe.each(['bpf', 'iptables'])('slips, with --engine %s', (engine) => {
     const { path } = node.manifests;
     mkdirSync(`${path}.kept`);
     const names = ['web.yaml', ...OTHERS.map(({ file }) => file)];
-    for (const name of names) renameSync(join(path, name), join(`${path}.kept`, name));
+    await atOnce(() => {
+      for (const name of names) renameSync(join(path, name), join(`${path}.kept`, name));
+    });
     await untilHolds(async () =>
       expect((await problems()).join()).toMatch(
         /of \d+ Services are gone .*--manifests-removal-delay/,
@@ -181,13 +191,16 @@ describe.each(['bpf', 'iptables'])('slips, with --engine %s', (engine) => {
     const { path } = node.manifests;
     const names = [...OTHERS.map(({ file }) => file), 'web.yaml'];
     const good = names.map((name) => [name, readFileSync(join(path, name), 'utf8')] as const);
-    for (const [name, text] of good) {
+    const emptied = good.map(([name, text]) => {
       const empty = text
         .replace(/clusterIP"?: [^,\n]*/, (line) => `${line.split(':')[0]}: "None"`)
         .replaceAll(/service-name"?: "?(?=web)/g, (label) => `${label}z-`);
       expect(empty).not.toBe(text);
-      node.manifests.putText(name, empty);
-    }
+      return [name, empty] as const;
+    });
+    await atOnce(() => {
+      for (const [name, empty] of emptied) node.manifests.putText(name, empty);
+    });
     await untilHolds(async () =>
       expect((await problems()).join()).toMatch(/have lost their address or all endpoints/),
     );
@@ -198,7 +211,9 @@ describe.each(['bpf', 'iptables'])('slips, with --engine %s', (engine) => {
   });
 
   test('most files deleted: the Services are gone when the delay is over, and others are not', async () => {
-    for (const { file } of OTHERS) node.manifests.remove(file);
+    await atOnce(() => {
+      for (const { file } of OTHERS) node.manifests.remove(file);
+    });
     await untilHolds(async () =>
       expect((await problems()).join()).toContain('are gone from the folder'),
     );
