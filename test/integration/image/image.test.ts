@@ -6,7 +6,7 @@ import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { isBpffs } from '../../../src/sys/mounts.ts';
-import { getInSandbox } from '../../support/http.ts';
+import { getInSandbox } from '../../support/http/get.ts';
 import { AT_ONCE_MS, untilHolds } from '../../support/until.ts';
 import { prepareCluster } from '../cluster/programs/binaries.ts';
 import { type Container, startContainer } from './container.ts';

@@ -5,7 +5,7 @@
 import { start, stop } from '../../../../src/sys/exec.ts';
 import { ownPaths } from '../../../../tools/lab/agent.ts';
 import { compiledPath, insideSandbox } from '../../../../tools/lab/sandbox.ts';
-import { getInSandbox, type HttpAnswer } from '../../../support/http.ts';
+import { getInSandbox, type HttpAnswer } from '../../../support/http/get.ts';
 import type { TestNode } from '../../../support/node.ts';
 import { until } from '../../../support/until.ts';
 import type { ControlPlane } from '../control-plane/control-plane.ts';

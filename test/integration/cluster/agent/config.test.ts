@@ -8,7 +8,7 @@ import { dump } from 'js-yaml';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { run, start, stop } from '../../../../src/sys/exec.ts';
 import { insideSandbox } from '../../../../tools/lab/sandbox.ts';
-import { getInSandbox } from '../../../support/http.ts';
+import { getInSandbox } from '../../../support/http/get.ts';
 import { kubeadmConfig } from '../../../support/kubeadm/config.ts';
 import type { TestNode } from '../../../support/node.ts';
 import { AT_ONCE_MS, untilHolds } from '../../../support/until.ts';

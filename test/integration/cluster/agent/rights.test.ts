@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { FairleadError } from '../../../../src/errors.ts';
 import { explainMissingCapabilities } from '../../../../src/instance/preflight/checks.ts';
 import { ownPaths } from '../../../../tools/lab/agent.ts';
-import { getInSandbox } from '../../../support/http.ts';
+import { getInSandbox } from '../../../support/http/get.ts';
 import type { TestNode } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';
 import type { ControlPlane } from '../control-plane/control-plane.ts';

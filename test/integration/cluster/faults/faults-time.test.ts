@@ -3,7 +3,7 @@
 // otherwise, and the agent resumes watching.
 import type { V1Service } from '@kubernetes/client-node';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { getInSandbox } from '../../../support/http.ts';
+import { getInSandbox } from '../../../support/http/get.ts';
 import { untilHolds } from '../../../support/until.ts';
 import { makeServiceAccount } from '../control-plane/service-account.ts';
 import { addNode, servicesPath } from '../objects/objects.ts';

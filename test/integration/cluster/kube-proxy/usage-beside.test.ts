@@ -7,7 +7,7 @@ import type { V1DaemonSet } from '@kubernetes/client-node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ownPaths, runCommand } from '../../../../tools/lab/agent.ts';
 import type { Target } from '../../../../tools/lab/client/protocol.ts';
-import { getInSandbox } from '../../../support/http.ts';
+import { getInSandbox } from '../../../support/http/get.ts';
 import type { TestNode, TestNodes } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';
 import { parseYamls } from '../../../support/yaml.ts';

@@ -8,7 +8,7 @@ import type { Agent } from '../../../../tools/lab/agent.ts';
 import { type Client, type OpenSocket, startClient } from '../../../../tools/lab/traffic.ts';
 import { service, slices, svc, target } from '../../../support/builders.ts';
 import type { TrackedFlow } from '../../../support/conntrack.ts';
-import { getInSandbox } from '../../../support/http.ts';
+import { getInSandbox } from '../../../support/http/get.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
 import { until, untilHolds } from '../../../support/until.ts';
 import { terminating } from './changed-slices.ts';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests from inside a sandbox, as a kubelet, a load balancer or Prometheus sends them on the node.
-import { run } from '../../src/sys/exec.ts';
-import { insideSandbox, type Sandbox } from '../../tools/lab/sandbox.ts';
+import { run } from '../../../src/sys/exec.ts';
+import { insideSandbox, type Sandbox } from '../../../tools/lab/sandbox.ts';
 
 export interface HttpAnswer {
   readonly status: number;

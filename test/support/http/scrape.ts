@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scrapes of a live agent's /metrics, and which metrics changed between them.
 
-import { METRICS, type MetricName } from '../../src/server/metrics/table.ts';
-import type { Sandbox } from '../../tools/lab/sandbox.ts';
-import { getInSandbox } from './http.ts';
+import { METRICS, type MetricName } from '../../../src/server/metrics/table.ts';
+import type { Sandbox } from '../../../tools/lab/sandbox.ts';
+import { getInSandbox } from './get.ts';
 
 /** The metrics that only an agent with an API server has. */
 export const API_SERVER_METRICS: readonly MetricName[] = [
