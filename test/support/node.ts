@@ -48,6 +48,9 @@ export interface TestNodes {
 
 export const SERVER_PORTS = [8080, 8081, 5353];
 
+/** Tests take most of their Services away and mean it; those of test/integration/netns/slips have a delay. */
+const AT_ONCE = ['--manifests-removal-delay', '0s'];
+
 export async function startNodes(shapes: readonly NodeShape[]): Promise<TestNodes> {
   removeLeftovers();
   const topology = await buildTopology(
@@ -97,7 +100,7 @@ async function startNode(topology: Topology, shape: NodeShape): Promise<TestNode
     ...{ instance, manifests: instance.manifests, servers, serverPrograms, sandboxes, self: host },
     client: (index = 0) => found(clients[index], `client ${index}`),
     pods: (...names) => names.map(find),
-    startAgent: (flags = []) => startAgent(instance, flags),
+    startAgent: (flags = []) => startAgent(instance, [...AT_ONCE, ...flags]),
     status: async () => (await askAgent(instance.runDir, '/v1/status')) as Status,
     programmed: createProgrammed(instance),
   };
