@@ -142,9 +142,11 @@ stage_node-version() {
 stage_nightly() {
   local night=(FAIRLEAD_NIGHTLY=1 FAIRLEAD_FUZZ="${FAIRLEAD_FUZZ:-300000}")
   stage_node-versions
+  only=(laws)
+  run unit unit "${night[@]}"
   only=(fuzz)
   run_if need_kernel bpf "${night[@]}"
-  only=(histories crash)
+  only=(histories crash outages)
   run_if need_rules netns "${night[@]}"
   run_if need_packets packets "${night[@]}"
   on_cluster cluster "${night[@]}"

@@ -25,7 +25,7 @@ import {
   wrongIn,
 } from './oracle.ts';
 
-const ROUNDS = atNight(15, 50);
+const ROUNDS = atNight(12, 50);
 /** About the duration of a sync of a whole burst, and of a burst. */
 const LATEST_MS = { sync: 15, burst: 200 } as const;
 const WRITE_TIMEOUT_MS = 60_000;
