@@ -142,6 +142,7 @@ stage_node-version() {
 stage_nightly() {
   local night=(FAIRLEAD_NIGHTLY=1 FAIRLEAD_FUZZ="${FAIRLEAD_FUZZ:-300000}")
   stage_node-versions
+  stage_nodes
   only=(laws)
   run unit unit "${night[@]}"
   only=(fuzz)
@@ -187,9 +188,11 @@ stage_networks() { run_if need_packets networks; }
 # Their answers are those of docs/other-nodes.md.
 stage_nodes() {
   rm -rf "$reports/nodes"
-  run_if need_packets nodes
+  run_if need_packets nodes "$@"
   node scripts/docs/other-nodes.mjs --check || add nodes 0 1 0 'docs/other-nodes.md does not have these answers'
 }
+# The same on fairlead alone.
+stage_our-nodes() { stage_nodes FAIRLEAD_KUBE_PROXY=0; }
 # on_cluster STAGE [NAME=VALUE...]: the stage with a real control plane, whose programs are built once (minutes).
 on_cluster() {
   local reason code=0

@@ -18,10 +18,10 @@ const NAMES: Readonly<Record<ProxyName, string>> = {
 export function reportMarkdown(report: Report): string {
   const { machine, kubernetes, iptables, sizes } = report;
   const { node, loadBefore } = machine;
-  const flags = report.apiServerFlags.map((flag) => `\`${flag}\``).join(' ');
+  const flags = report.apiServerFlags.map((flag) => ` \`${flag}\``).join('');
   return [
     `${whereText(report)}, Node ${node.slice(1)};`,
-    `load before the run ${loadBefore.toFixed(1)}; iptables-${iptables}; API server ${kubernetes} with ${flags}.`,
+    `load before the run ${loadBefore.toFixed(1)}; iptables-${iptables}; API server ${kubernetes}${flags && ` with${flags}`}.`,
     ...[sizeTable, goalTable, ratioTable]
       .flatMap((table) => sizes.map(table))
       .flatMap((cells) => (cells.length > 1 ? ['', asMarkdown(cells)] : [])),
