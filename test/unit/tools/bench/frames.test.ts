@@ -2,7 +2,7 @@
 // bench:packets by frames: what is aimed at, what a sample means, and the tables.
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { replaceFigures } from '../../../../bench/control/report/document.ts';
+import { replaceFigures } from '../../../../bench/lib/document.ts';
 import { endpointAt, firstObjects, manyObjects } from '../../../../bench/packets/frames/objects.ts';
 import { costs } from '../../../../bench/packets/frames/programs.ts';
 import { aimOf, ROWS, taskLine } from '../../../../bench/packets/frames/rows.ts';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arithmetic of bench:packets: rates, ratios, turns, counts of programs, and the tables that come of them.
 import { describe, expect, test } from 'vitest';
-import { replaceFigures } from '../../../../bench/control/report/document.ts';
+import { replaceFigures } from '../../../../bench/lib/document.ts';
 import { added, NOTHING_COUNTED, perRun, sumCounts } from '../../../../bench/packets/programs.ts';
 import type { PacketReport, SizeFigures } from '../../../../bench/packets/report/figures.ts';
 import { packetMarkdown } from '../../../../bench/packets/report/markdown.ts';
@@ -11,8 +11,9 @@ import {
   ratioTo,
   shareOf,
 } from '../../../../bench/packets/report/ratios.ts';
-import { asText, programCells, rateCells } from '../../../../bench/packets/report/table.ts';
+import { programCells, rateCells } from '../../../../bench/packets/report/table.ts';
 import { otherObjects } from '../../../../bench/packets/site/objects.ts';
+import { asText } from '../../../../tools/bench/lib/tables.ts';
 import type { Sample } from '../../../../tools/lab/columns/traffic.ts';
 import { turns } from '../../../../tools/lab/columns/turns.ts';
 

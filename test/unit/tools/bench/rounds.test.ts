@@ -3,12 +3,13 @@
 import { describe, expect, test } from 'vitest';
 import { parseOptions } from '../../../../bench/control/options.ts';
 import { meanSeconds, NO_SYNCS, parseSyncs } from '../../../../bench/control/proxies/metrics.ts';
-import { partOf, replaceFigures } from '../../../../bench/control/report/document.ts';
 import type { Column, Figures, Report, Round } from '../../../../bench/control/report/figures.ts';
+import { partOf } from '../../../../bench/control/report/figures.ts';
 import { reportMarkdown } from '../../../../bench/control/report/markdown.ts';
 import { columnsOf } from '../../../../bench/control/report/merge.ts';
 import { ratioGoals, ratioText } from '../../../../bench/control/report/ratios.ts';
 import { sizeText } from '../../../../bench/control/report/text.ts';
+import { replaceFigures } from '../../../../bench/lib/document.ts';
 import { report, ruleFigures } from './figures.ts';
 
 /** What takes this many times as long. */

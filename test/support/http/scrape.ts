@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scrapes of a live agent's /metrics, and which metrics changed between them.
 
-import { METRICS, type MetricName } from '../../src/server/metrics/table.ts';
-import { run } from '../../src/sys/exec.ts';
-import { insideSandbox, type Sandbox } from '../../tools/lab/sandbox.ts';
+import { METRICS, type MetricName } from '../../../src/server/metrics/table.ts';
+import type { Sandbox } from '../../../tools/lab/sandbox.ts';
+import { getInSandbox } from './get.ts';
 
 /** The metrics that only an agent with an API server has. */
 export const API_SERVER_METRICS: readonly MetricName[] = [
@@ -47,29 +47,6 @@ const ELSEWHERE = [
 export const MANIFEST_METRICS = (Object.keys(METRICS) as MetricName[]).filter(
   (name) => !ELSEWHERE.includes(name),
 );
-
-const FETCH =
-  'const r = await fetch(process.argv[1]); process.stdout.write(r.status + "\\n" + await r.text());';
-
-export interface HttpAnswer {
-  readonly status: number;
-  readonly body: string;
-}
-
-/** Sends a request from a sandbox to its 127.0.0.1. Throws if nothing listens. */
-export async function getInSandbox(
-  sandbox: Sandbox,
-  port: number,
-  path: string,
-): Promise<HttpAnswer> {
-  const argv = [process.execPath, '--input-type=module', '-e', FETCH];
-  const url = `http://127.0.0.1:${port}${path}`;
-  const [program = '', ...args] = insideSandbox(sandbox, [...argv, url]);
-  const { stdout, stderr, code } = await run(program, args);
-  if (code !== 0) throw new Error(`${url}: ${stderr}`);
-  const end = stdout.indexOf('\n');
-  return { status: Number(stdout.slice(0, end)), body: stdout.slice(end + 1) };
-}
 
 export class Scrapes {
   readonly #sandbox: Sandbox;
