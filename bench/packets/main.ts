@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // `npm run bench:packets`: what packets through a NodePort cost a node, for fairlead, for kube-proxy and for routing
-// without a Service. Tables go to standard output, figures into a JSON file, progress to standard error. With --document
-// it measures nothing and writes the figures of such a file into docs/bench.md.
+// without a Service. Tables go to standard output, figures into a JSON file, progress to standard error. With --markdown
+// it measures nothing and prints the figures of such a file as tables of Markdown.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { packageRoot } from '../../src/sys/package.ts';
+import { dirname } from 'node:path';
 import { prepareKubeProxy } from '../../test/integration/cluster/kube-proxy/kube-proxy.ts';
 import { prepareCluster } from '../../test/integration/cluster/programs/binaries.ts';
 import { exitOnSignals } from '../../tools/lab/topology.ts';
 import { environment } from '../control/environment.ts';
-import { replaceFigures } from '../control/report/document.ts';
 import { measureFrames } from './frames/measure.ts';
 import { measureAll } from './measure.ts';
 import { type Options, parseOptions } from './options.ts';
@@ -18,7 +16,7 @@ import { frameTables } from './report/frames/table.ts';
 import { framesMarkdown, packetMarkdown } from './report/markdown.ts';
 import { asText, type Cells, programCells, rateCells, skippedLines } from './report/table.ts';
 
-/** docs/exit-codes.md: a requirement that this machine does not meet. */
+/** docs/errors.md: a requirement that this machine does not meet. */
 const EXIT_UNSUPPORTED = 5;
 
 function tell(what: string): void {
@@ -88,20 +86,15 @@ function writeReport(path: string, report: PacketReport): void {
   writeFileSync(path, `${JSON.stringify(report, undefined, 2)}\n`);
 }
 
-function writeDocument({ json }: Options): void {
+function printMarkdown({ json }: Options): void {
   const report: PacketReport = JSON.parse(readFileSync(json, 'utf8'));
-  const path = join(packageRoot(), 'docs', 'bench.md');
-  let document = readFileSync(path, 'utf8');
-  if (report.sizes.length > 0) {
-    document = replaceFigures(document, packetMarkdown(report), 'bench:packets');
-  }
-  if (report.frames.length > 0) {
-    document = replaceFigures(document, framesMarkdown(report), 'bench:packets', 'frames');
-  }
-  writeFileSync(path, document);
-  tell(`${json} is now in docs/bench.md`);
+  const parts = [
+    ...(report.sizes.length > 0 ? [packetMarkdown(report)] : []),
+    ...(report.frames.length > 0 ? [framesMarkdown(report)] : []),
+  ];
+  process.stdout.write(`${parts.join('\n\n')}\n`);
 }
 
 const options = parseOptions(process.argv.slice(2));
-if (options.document) writeDocument(options);
+if (options.markdown) printMarkdown(options);
 else await measure(options);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A report as Markdown, for docs/bench.md.
+// A report as Markdown.
 import type { PacketReport } from './figures.ts';
 import { frameTables } from './frames/table.ts';
 import { asMarkdown, programCells, rateCells, skippedLines } from './table.ts';
