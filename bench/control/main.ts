@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // `npm run bench:control`: the cost of following a control plane of a given size, for fairlead and for kube-proxy.
-// Figures go to standard output and into a JSON file, progress to standard error. With --document it measures
-// nothing and writes the figures of such a file into docs/bench.md.
+// Figures go to standard output and into a JSON file, progress to standard error. With --markdown it measures
+// nothing and prints the figures of such a file as tables of Markdown.
 import { prepareKubeProxy } from '../../test/integration/cluster/kube-proxy/kube-proxy.ts';
 import { type Binaries, prepareCluster } from '../../test/integration/cluster/programs/binaries.ts';
 import { kubernetesVersion } from '../../test/support/programs/kubernetes.ts';
 import { exitOnSignals } from '../../tools/lab/topology.ts';
-import { tell, writeDocument, writeReport } from '../lib/document.ts';
 import { environment } from '../lib/environment.ts';
+import { printMarkdown, tell, writeReport } from '../lib/reports.ts';
 import { type Options, parseOptions } from './options.ts';
-import { partOf, type Report, type SizeFigures } from './report/figures.ts';
+import type { Report, SizeFigures } from './report/figures.ts';
 import { reportMarkdown } from './report/markdown.ts';
 import { sizeText } from './report/text.ts';
 import { measureSize } from './rounds.ts';
 import { API_SERVER_FLAGS } from './site.ts';
 
-/** docs/exit-codes.md: a requirement that this machine does not meet. */
+/** docs/errors.md: a requirement that this machine does not meet. */
 const EXIT_UNSUPPORTED = 5;
 /** A build just before leaves some. */
 const BUSY_LOAD = 1;
@@ -55,8 +55,5 @@ async function measureAll(options: Options): Promise<void> {
 }
 
 const options = parseOptions(process.argv.slice(2));
-if (options.document) {
-  writeDocument<Report>(options.json, 'bench:control', (report) => [
-    { markdown: reportMarkdown(report), part: partOf(report) },
-  ]);
-} else await measureAll(options);
+if (options.markdown) printMarkdown<Report>(options.json, (report) => [reportMarkdown(report)]);
+else await measureAll(options);

@@ -18,8 +18,8 @@ export interface Options {
   /** Limit on single changes per series. */
   readonly changes: number;
   readonly json: string;
-  /** Measure nothing, write the figures of the file into docs/bench.md. */
-  readonly document: boolean;
+  /** Measure nothing, print the figures of the file as Markdown. */
+  readonly markdown: boolean;
 }
 
 export function parseOptions(argv: readonly string[]): Options {
@@ -45,8 +45,8 @@ export function parseOptions(argv: readonly string[]): Options {
     .option('--brief', 'only the start, and single changes while nothing else changes', false)
     .option('--json <file>', 'where the figures go', 'build/bench/control.json')
     .option(
-      '--document',
-      'measure nothing: write the figures of that file into docs/bench.md',
+      '--markdown',
+      'measure nothing: print the figures of that file as tables of Markdown',
       false,
     )
     .allowExcessArguments(false)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // `npm run bench:packets`: what packets through a NodePort cost a node, for fairlead, for kube-proxy and for routing
-// without a Service. Tables go to standard output, figures into a JSON file, progress to standard error. With --document
-// it measures nothing and writes the figures of such a file into docs/bench.md.
+// without a Service. Tables go to standard output, figures into a JSON file, progress to standard error. With --markdown
+// it measures nothing and prints the figures of such a file as tables of Markdown.
 import { prepareKubeProxy } from '../../test/integration/cluster/kube-proxy/kube-proxy.ts';
 import { prepareCluster } from '../../test/integration/cluster/programs/binaries.ts';
 import { asText, type Cells } from '../../tools/bench/lib/tables.ts';
 import { exitOnSignals } from '../../tools/lab/topology.ts';
-import { tell, writeDocument, writeReport } from '../lib/document.ts';
 import { environment } from '../lib/environment.ts';
+import { printMarkdown, tell, writeReport } from '../lib/reports.ts';
 import { measureFrames } from './frames/measure.ts';
 import { measureAll } from './measure.ts';
 import { type Options, parseOptions } from './options.ts';
@@ -16,7 +16,7 @@ import { frameTables } from './report/frames/table.ts';
 import { framesMarkdown, packetMarkdown } from './report/markdown.ts';
 import { programCells, rateCells, skippedLines } from './report/table.ts';
 
-/** docs/exit-codes.md: a requirement that this machine does not meet. */
+/** docs/errors.md: a requirement that this machine does not meet. */
 const EXIT_UNSUPPORTED = 5;
 
 interface KubeProxyPath {
@@ -78,9 +78,9 @@ async function measure(options: Options): Promise<void> {
 }
 
 const options = parseOptions(process.argv.slice(2));
-if (options.document) {
-  writeDocument<PacketReport>(options.json, 'bench:packets', (report) => [
-    ...(report.sizes.length > 0 ? [{ markdown: packetMarkdown(report) }] : []),
-    ...(report.frames.length > 0 ? [{ markdown: framesMarkdown(report), part: 'frames' }] : []),
+if (options.markdown) {
+  printMarkdown<PacketReport>(options.json, (report) => [
+    ...(report.sizes.length > 0 ? [packetMarkdown(report)] : []),
+    ...(report.frames.length > 0 ? [framesMarkdown(report)] : []),
   ]);
 } else await measure(options);

@@ -18,8 +18,8 @@ export interface Options {
   /** With the compiled programs of another build, for the column `other`. */
   readonly programs: string | undefined;
   readonly json: string;
-  /** Measure nothing, write the figures of the file into docs/bench.md. */
-  readonly document: boolean;
+  /** Measure nothing, print the figures of the file as Markdown. */
+  readonly markdown: boolean;
 }
 
 interface Flags extends Omit<Options, 'scale'> {
@@ -46,8 +46,8 @@ export function parseOptions(argv: readonly string[]): Options {
     .option('--cpu <number>', 'where the traffic runs', cpu, cpus().length - 1)
     .option('--json <file>', 'where the figures go', 'build/bench/packets.json')
     .option(
-      '--document',
-      'measure nothing: write the figures of that file into docs/bench.md',
+      '--markdown',
+      'measure nothing: print the figures of that file as tables of Markdown',
       false,
     )
     .allowExcessArguments(false)

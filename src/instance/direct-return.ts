@@ -163,7 +163,7 @@ class Following implements DirectReturn {
       text === null
         ? 'other nodes may go on sending requests to it that it cannot take'
         : 'other nodes masquerade what they send to it';
-    const problem = `Node ${nodeName} could not be annotated for direct return (${reason}): ${effect}; give the agent the right to patch nodes (docs/install.md), or run ${command}`;
+    const problem = `Node ${nodeName} could not be annotated for direct return (${reason}): ${effect}; give the agent the right to patch nodes (docs/direct-return.md), or run ${command}`;
     if (problem !== this.#problem) log.warn({ node: nodeName, reason }, problem);
     this.#problem = problem;
     this.#cancelRetry = clock.after(this.#backoff.nextMs(), () => this.#reconcile());

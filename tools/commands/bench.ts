@@ -12,8 +12,9 @@ import { durationText } from '../bench/plan/time-left.ts';
 import type { Variant } from '../bench/proxies/tools.ts';
 import { skippedLines } from '../bench/render/cell-text.ts';
 import { reportHtml } from '../bench/render/page/page.ts';
-import { reportSvg } from '../bench/render/svg/figure.ts';
+import { metricSvg, reportSvg } from '../bench/render/svg/figure.ts';
 import { reportMarkdown, reportText } from '../bench/render/table.ts';
+import { METRIC_NAMES, type MetricName } from '../bench/report/metrics.ts';
 import { countText } from '../bench/report/numbers.ts';
 import { parseReport } from '../bench/report/read.ts';
 import { type BenchReport, COLUMNS, type ColumnName } from '../bench/report/types.ts';
@@ -40,6 +41,7 @@ interface BenchOptions {
   readonly kubeProxy?: string;
   readonly report?: string;
   readonly output: Format;
+  readonly metric?: MetricName;
   readonly outputDir?: string;
 }
 
@@ -70,15 +72,21 @@ export function benchCommand(): Command {
         .choices(Object.keys(FORMATS))
         .default('table'),
     )
+    .addOption(
+      new Option('--metric <name>', 'with -o svg: draw this metric alone').choices(METRIC_NAMES),
+    )
     .option('--output-dir <dir>', 'also write bench.json, bench.svg and bench.html there')
     .action(bench);
 }
 
 async function bench(options: BenchOptions): Promise<void> {
   const report = options.report === undefined ? await measure(options) : read(options.report);
-  print(FORMATS[options.output](report).trimEnd());
+  print(printed(report, options).trimEnd());
   write(report, options);
 }
+
+const printed = (report: BenchReport, { output, metric }: BenchOptions): string =>
+  output === 'svg' && metric !== undefined ? metricSvg(report, metric) : FORMATS[output](report);
 
 function read(file: string): BenchReport {
   let text: string;

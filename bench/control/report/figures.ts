@@ -117,12 +117,3 @@ export interface Report extends Environment {
   readonly iptables: Variant;
   readonly sizes: readonly SizeFigures[];
 }
-
-/** Columns of rules alone have a part of the document for each variant of the tools. */
-export const partOf = ({
-  iptables,
-  sizes,
-}: Pick<Report, 'iptables' | 'sizes'>): string | undefined =>
-  sizes.some(({ rounds }) => rounds.some(({ fairlead }) => fairlead !== undefined))
-    ? undefined
-    : `iptables-${iptables}`;

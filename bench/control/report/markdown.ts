@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A report as Markdown, for docs/bench.md: one table for each size, then the goals.
+// A report as Markdown: one table for each size, then the goals.
 import { asMarkdown, type Cells } from '../../../tools/bench/lib/tables.ts';
 import { whereText } from '../../lib/environment.ts';
 import { isFinished, type ProxyName, type Report, type SizeFigures } from './figures.ts';

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A report as Markdown, for docs/bench.md.
+// A report as Markdown.
 import { asMarkdown } from '../../../tools/bench/lib/tables.ts';
 import { whereText } from '../../lib/environment.ts';
 import type { PacketReport } from './figures.ts';
