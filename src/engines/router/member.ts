@@ -3,11 +3,9 @@
 // another dataplane is to serve from now on stays here until that one has programmed it.
 import { persistentMap } from '../../lib/persistent/map.ts';
 import type { Plan, ServiceKey, ServicePlan } from '../../plan/types.ts';
-import type { AuditReport, Dataplane, NodeAddress, SyncReport } from '../dataplane.ts';
+import type { AuditReport, Changed, Dataplane, NodeAddress, SyncReport } from '../dataplane.ts';
 import { type Asked, createHoldings, type Holdings } from './holdings.ts';
 import { isLess, type Sharing, shareKeeping } from './share.ts';
-
-export type Changed = readonly ServiceKey[] | 'all';
 
 /** Whether every dataplane has just programmed its share of the Service. */
 export type IsMade = (service: ServiceKey) => boolean;

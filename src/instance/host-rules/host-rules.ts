@@ -3,12 +3,13 @@
 // written, so that no port opens that a firewall closes, and whenever the rules change.
 import { reasonOf } from '../../errors.ts';
 import type { Clock } from '../../lib/clock.ts';
+import { differences } from '../../lib/persistent/map.ts';
 import type { Logger } from '../../log.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { Finding } from '../../on-node/finding.ts';
 import { type HostRules, type Obstacle, obstacleText } from '../../on-node/netfilter/obstacle.ts';
 import { unreadFindings } from '../../on-node/netfilter/unread.ts';
-import type { Plan, ServiceKey } from '../../plan/types.ts';
+import type { Plan } from '../../plan/types.ts';
 import { findingOf, problemOf } from './advice.ts';
 import { createComparison } from './compare.ts';
 import { factsOf } from './facts.ts';
@@ -38,7 +39,7 @@ export interface HostRulesParts extends HostRulesSettings {
 
 export interface HostRulesFollower {
   /** True: packets have moved, because of these Services. */
-  check(plan: Plan, services: readonly ServiceKey[] | 'all'): Promise<boolean>;
+  check(plan: Plan): Promise<boolean>;
   problems(): readonly Problem[];
   /** For the section "On this node", its metric and its Event. */
   findings(): readonly Finding[];
@@ -66,6 +67,8 @@ class Follower implements HostRulesFollower {
   #readMs = 0;
   #hasBegun = false;
   readonly #comparison = createComparison();
+  /** The frontends of this one were compared. */
+  #compared: Plan | undefined;
   #obstacle: Obstacle | undefined;
   /** Of rules that no program has printed. */
   #unread: readonly Finding[] = [];
@@ -85,8 +88,8 @@ class Follower implements HostRulesFollower {
     this.#parts = parts;
   }
 
-  async check(plan: Plan, services: readonly ServiceKey[] | 'all'): Promise<boolean> {
-    if (this.#hasBegun) return this.#compare(plan, services);
+  async check(plan: Plan): Promise<boolean> {
+    if (this.#hasBegun) return this.#compare(plan);
     this.#hasBegun = true;
     const mark = this.#markNow();
     await this.#read(plan);
@@ -97,10 +100,13 @@ class Follower implements HostRulesFollower {
     return hasMoved;
   }
 
-  async #compare(plan: Plan, services: readonly ServiceKey[] | 'all'): Promise<boolean> {
+  async #compare(plan: Plan): Promise<boolean> {
     await this.#moving;
     if (this.#obstacle !== undefined) return false;
-    const keys = services === 'all' ? plan.services.keys() : services;
+    const compared = this.#compared;
+    this.#compared = plan;
+    const isRest = compared?.detector === plan.detector;
+    const keys = isRest ? differences(compared.services, plan.services) : plan.services.keys();
     const { localAddresses } = this.#parts;
     this.#obstacle = this.#comparison.further(() => factsOf(plan, localAddresses(), keys));
     return this.#obstacle !== undefined && this.#decide();
@@ -126,7 +132,8 @@ class Follower implements HostRulesFollower {
     try {
       const rules = await this.#parts.read();
       this.#readMs = clock.monotonicMs() - beganMs;
-      const facts = factsOf(this.#parts.plan() ?? plan, this.#parts.localAddresses());
+      this.#compared = this.#parts.plan() ?? plan;
+      const facts = factsOf(this.#compared, this.#parts.localAddresses());
       this.#obstacle = this.#comparison.all(rules, facts);
       this.#unread = unreadFindings(rules.unread ?? []);
       this.#failure = undefined;
