@@ -7,12 +7,17 @@ import { differences } from '../../lib/persistent/map.ts';
 import type { Logger } from '../../log.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { Finding } from '../../on-node/finding.ts';
-import { type HostRules, type Obstacle, obstacleText } from '../../on-node/netfilter/obstacle.ts';
+import {
+  findObstacle,
+  type HostRules,
+  mayFilterArrivals,
+  type Obstacle,
+  obstacleText,
+} from '../../on-node/netfilter/obstacle.ts';
+import type { NodeFacts } from '../../on-node/netfilter/question.ts';
 import { unreadFindings } from '../../on-node/netfilter/unread.ts';
-import type { Plan } from '../../plan/types.ts';
+import type { Plan, ServiceKey } from '../../plan/types.ts';
 import { findingOf, problemOf } from './advice.ts';
-import { createComparison } from './compare.ts';
-import { factsOf } from './facts.ts';
 
 export interface HostRulesSettings {
   /** Rules may serve packets: --engine is auto, and --devices chooses by kind. */
@@ -228,4 +233,60 @@ class Follower implements HostRulesFollower {
     }
     if (!this.#isClosed) this.#lookLater();
   }
+}
+
+/** @param localAddresses of the node: a NodePort is at each of them @param keys of these Services alone */
+function factsOf(
+  plan: Plan,
+  localAddresses: readonly string[],
+  keys: Iterable<ServiceKey> = plan.services.keys(),
+): NodeFacts {
+  const frontends = [...keys]
+    .flatMap((key) => plan.services.get(key) ?? [])
+    .flatMap(({ ports }) => ports)
+    .flatMap((port) => port.frontends)
+    .filter(({ kind }) => kind !== 'ClusterIP')
+    .flatMap(({ address, port }) =>
+      (address === undefined ? localAddresses : [address]).map((one) => ({ address: one, port })),
+    );
+  return { podRanges: podRangesOf(plan), frontends };
+}
+
+const podRangesOf = ({ detector, node }: Plan): readonly string[] => [
+  ...Object.values(detector).flatMap((one) => (one?.kind === 'cidr' ? [one.cidr] : [])),
+  ...node.podCidrs,
+];
+
+// Compares the frontends of the plan with the rules of the node, each once: rules that are there before a frontend may close it.
+interface Comparison {
+  /** With rules that have just been read. */
+  readonly all: (rules: HostRules, facts: NodeFacts) => Obstacle | undefined;
+  /** With the rules as they were last read: only frontends that they have not been compared with. */
+  readonly further: (facts: () => NodeFacts) => Obstacle | undefined;
+}
+
+function createComparison(): Comparison {
+  /** Undefined: no filter stands before the translation of addresses. */
+  let filters: HostRules | undefined;
+  const compared = new Set<string>();
+  const isNew = (frontend: NodeFacts['frontends'][number]): boolean => {
+    const key = `${frontend.address} ${frontend.port}`;
+    if (compared.has(key)) return false;
+    compared.add(key);
+    return true;
+  };
+  return {
+    all: (rules, facts) => {
+      filters = mayFilterArrivals(rules) ? rules : undefined;
+      compared.clear();
+      if (filters !== undefined) facts.frontends.forEach(isNew);
+      return findObstacle(rules, facts);
+    },
+    further: (factsOf) => {
+      if (filters === undefined) return undefined;
+      const facts = factsOf();
+      const frontends = facts.frontends.filter(isNew);
+      return frontends.length === 0 ? undefined : findObstacle(filters, { ...facts, frontends });
+    },
+  };
 }
