@@ -32,9 +32,9 @@ export interface NodeSocketsFollower {
 
 /** Tells what there is before it returns, so that no sync begins without it. */
 export const followNodeSockets = (parts: NodeSocketsParts): NodeSocketsFollower =>
-  new Follower(parts);
+  new ListeningSocketsFollower(parts);
 
-class Follower implements NodeSocketsFollower {
+class ListeningSocketsFollower implements NodeSocketsFollower {
   readonly #parts: NodeSocketsParts;
   /** Keys of frontends at addresses of the node; undefined: no plan yet, any address may have one. */
   #wanted: ReadonlySet<string> | undefined;

@@ -89,7 +89,7 @@ function watchText({ kind, state, objects, aliveAgeMs }: Watch): string {
 function programLines(report: Report): readonly Line[] {
   const {
     dataplanes,
-    lacks = [],
+    limitations = [],
     refusesWith,
     bpfRoot,
     iptables,
@@ -101,7 +101,7 @@ function programLines(report: Report): readonly Line[] {
   const parts = [dataplanes.join(' + '), ...hookTexts(report)];
   return [
     ['Dataplane', [parts.join(', '), `refused connections return ${refusesWith}`].join('; ')],
-    ...dataplanes.flatMap((name) => lackLines(name, lacks)),
+    ...dataplanes.flatMap((name) => limitationLines(name, limitations)),
     ...scopeLines(report),
     ...(devices.length === 0 ? [] : [['Devices', devicesText(devices)] as const]),
     ...(packetFeatures === undefined ? [] : [['Packets', packetFeatures.join(', ')] as const]),
@@ -134,10 +134,10 @@ function scopeLines({ scope }: Report): readonly Line[] {
 }
 
 /** `iptables: connections are not counted or listed; no cgroup can be bypassed`. */
-function lackLines(name: string, lacks: Status['lacks']): readonly Line[] {
-  const own = lacks.filter(({ dataplane }) => dataplane === name);
+function limitationLines(name: string, limitations: Status['limitations']): readonly Line[] {
+  const own = limitations.filter(({ dataplane }) => dataplane === name);
   if (own.length === 0) return [];
-  return [['Lacks', `${name}: ${own.map(({ reason }) => reason).join('; ')}`]];
+  return [['Limit', `${name}: ${own.map(({ reason }) => reason).join('; ')}`]];
 }
 
 /** `4 of 5 other nodes take requests`. */

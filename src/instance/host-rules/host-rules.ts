@@ -52,7 +52,7 @@ export interface HostRulesFollower {
 }
 
 export function followHostRules(parts: HostRulesParts): HostRulesFollower {
-  return new Follower(parts);
+  return new ComparingFollower(parts);
 }
 
 const LOOK_MS = 1_000;
@@ -65,7 +65,7 @@ const REST_AFTER_READING = 50;
 const textOf = ({ what, consequence, advice }: Finding): string =>
   [`${what}: ${consequence}`, advice].join('; ');
 
-class Follower implements HostRulesFollower {
+class ComparingFollower implements HostRulesFollower {
   readonly #parts: HostRulesParts;
   #mark: string | undefined;
   /** How long the last reading took. */

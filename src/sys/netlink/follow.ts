@@ -38,10 +38,10 @@ const MAX_DUMPS = 10;
 
 /** Throws NativeError if the socket cannot be opened or read. */
 export function followNetwork(open: OpenSocket = native.openNetlink): NetworkFollower {
-  return new Follower(open);
+  return new NetlinkFollower(open);
 }
 
-class Follower implements NetworkFollower {
+class NetlinkFollower implements NetworkFollower {
   readonly #open: OpenSocket;
   readonly #socket: Socket;
   readonly #listeners = new Set<() => void>();

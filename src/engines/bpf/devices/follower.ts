@@ -54,7 +54,8 @@ export interface DeviceFollower {
 }
 
 /** Adopts what an earlier agent attached, and attaches what is missing. */
-export const createDeviceFollower = (parts: FollowerParts): DeviceFollower => new Follower(parts);
+export const createDeviceFollower = (parts: FollowerParts): DeviceFollower =>
+  new AttachingFollower(parts);
 
 interface Held {
   name: string;
@@ -72,7 +73,7 @@ interface Failure {
 const ATTACH_ORDER: readonly Direction[] = ['egress', 'ingress'];
 const NAMED = 5;
 
-class Follower implements DeviceFollower {
+class AttachingFollower implements DeviceFollower {
   readonly #parts: FollowerParts;
   readonly #entries: TrackedTable<number, string>;
   readonly #held = new Map<number, Held>();

@@ -61,11 +61,12 @@ export interface ScopeFollower {
 export const NOTHING_KNOWN = { known: 0, asPackets: 0, unseen: 0, unlooked: 'sockets' } as const;
 
 /** Begins at once; what the map holds of an earlier agent counts until it has been looked at again. */
-export const followScopes = (parts: FollowerParts): ScopeFollower => new Follower(parts);
+export const followScopes = (parts: FollowerParts): ScopeFollower =>
+  new RunningScopeFollower(parts);
 
 type Find = () => Promise<Paths>;
 
-class Follower implements ScopeFollower {
+class RunningScopeFollower implements ScopeFollower {
   readonly #parts: FollowerParts;
   readonly #known = new Map<bigint, Known>();
   readonly #ring: { close(): void };
