@@ -61,30 +61,11 @@ export interface AgentState {
   readonly lastAuditAt: Date | undefined;
 }
 
-export interface Agent {
-  /** Must be called before the first `accept`. */
-  listen(listener: AgentListener): void;
-  accept(changes: readonly ObjectChange[]): void;
-  /** The source has delivered complete lists: the initial sync may start. */
-  sourceSynced(): void;
-  /** Every other Node there is has been accepted. */
-  nodesListed(): void;
-  /** What this node has itself: the plan follows. */
-  nodeHas(sockets: NodeSockets): void;
-  /** Packets have moved: a sync is due. */
-  packetsMoved(): void;
-  /** Reads the programmed state back and repairs it now; resolves with the drift. */
-  audit(): Promise<readonly Entry[]>;
-  state(): AgentState;
-  /** Stops all timers; the programmed state is kept. */
-  stop(): void;
-}
-
 export function createAgent(parts: AgentParts): Agent {
-  return new RunningAgent(parts);
+  return new Agent(parts);
 }
 
-class RunningAgent implements Agent {
+export class Agent {
   readonly #parts: AgentParts;
   readonly #failures: Failures;
   readonly #retries: Retries;
@@ -122,6 +103,7 @@ class RunningAgent implements Agent {
     this.#auditTimer = setInterval(() => void this.#auditOnTimer(), parts.auditIntervalMs);
   }
 
+  /** Must be called before the first `accept`. */
   listen(listener: AgentListener): void {
     this.#listeners = [...this.#listeners, listener];
   }
@@ -131,6 +113,7 @@ class RunningAgent implements Agent {
     this.#schedule();
   }
 
+  /** The source has delivered complete lists: the initial sync may start. */
   sourceSynced(): void {
     void this.#beginSyncs();
   }
@@ -148,22 +131,26 @@ class RunningAgent implements Agent {
     this.#syncSoon();
   }
 
+  /** Every other Node there is has been accepted. */
   nodesListed(): void {
     this.#parts.planner.nodesListed();
     this.#isPlanDue = true;
     this.#schedule();
   }
 
+  /** What this node has itself: the plan follows. */
   nodeHas(sockets: NodeSockets): void {
     this.#parts.planner.nodeHas(sockets);
     this.#isPlanDue = true;
     this.#schedule();
   }
 
+  /** Packets have moved: a sync is due. */
   packetsMoved(): void {
     this.#syncSoon();
   }
 
+  /** Reads the programmed state back and repairs it now; resolves with the drift. */
   async audit(): Promise<readonly Entry[]> {
     const plan = this.#plan;
     if (plan === undefined || !this.#isSourceSynced) return [];
@@ -190,6 +177,7 @@ class RunningAgent implements Agent {
     };
   }
 
+  /** Stops all timers; the programmed state is kept. */
   stop(): void {
     this.#isStopped = true;
     clearInterval(this.#auditTimer);

@@ -36,22 +36,15 @@ export interface Cleaned {
   readonly deleted: number;
 }
 
-export interface ConntrackCleaner {
-  /** What an earlier agent has programmed; before the first sync. */
-  adopt(former: readonly FormerFrontend[]): void;
-  synced(facts: Pick<SyncFacts, 'changes' | 'isFull' | 'plan'>): void;
-  close(): void;
-}
-
 /** The table is read for at most a tenth of the time, but never later than this after a change. */
 const PAUSE = { perPass: 10, leastMs: 1_000, mostMs: 20_000 };
 const RETRY = { firstMs: 1_000, maxMs: 60_000, jitter: 'equal' } as const;
 
 export function createConntrackCleaner(parts: ConntrackCleanerParts): ConntrackCleaner {
-  return new Cleaner(parts);
+  return new ConntrackCleaner(parts);
 }
 
-class Cleaner implements ConntrackCleaner {
+export class ConntrackCleaner {
   readonly #parts: ConntrackCleanerParts;
   readonly #backoff;
   #pending: StaleScope = new Map();
@@ -67,6 +60,7 @@ class Cleaner implements ConntrackCleaner {
     this.#backoff = createBackoff(RETRY, () => parts.clock.random());
   }
 
+  /** What an earlier agent has programmed; before the first sync. */
   adopt(former: readonly FormerFrontend[]): void {
     this.#former = former;
   }

@@ -10,25 +10,15 @@ import { isLess, type Sharing, shareKeeping } from './share.ts';
 /** Whether every dataplane has just programmed its share of the Service. */
 export type IsMade = (service: ServiceKey) => boolean;
 
-export interface Member {
-  /** Programs its share, and keeps what now belongs to another. */
-  make(plan: Plan, changed: Changed, addresses: readonly NodeAddress[]): Promise<SyncReport>;
-  audit(plan: Plan, addresses: readonly NodeAddress[]): Promise<AuditReport>;
-  /** Whether it has kept anything of these Services. */
-  owes(isMade: IsMade): boolean;
-  /** Removes what it has kept of them. */
-  removeMoved(plan: Plan, isMade: IsMade, addresses: readonly NodeAddress[]): Promise<SyncReport>;
-}
-
 export const createMember = (dataplane: Dataplane, sharing: Sharing): Member =>
-  new KeepingMember(dataplane, sharing);
+  new Member(dataplane, sharing);
 
 interface Request {
   readonly plan: Plan;
   readonly asked: Asked;
 }
 
-class KeepingMember implements Member {
+export class Member {
   readonly #dataplane: Dataplane;
   readonly #sharing: Sharing;
   /** undefined: not known, as at start and after an error. */
@@ -41,6 +31,7 @@ class KeepingMember implements Member {
     this.#sharing = sharing;
   }
 
+  /** Programs its share, and keeps what now belongs to another. */
   async make(plan: Plan, changed: Changed, addresses: readonly NodeAddress[]): Promise<SyncReport> {
     const holdings = await this.#adopted();
     const keys = changed === 'all' ? everyKey(holdings, plan) : changed;
@@ -60,10 +51,12 @@ class KeepingMember implements Member {
     return { drift, report };
   }
 
+  /** Whether it has kept anything of these Services. */
   owes(isMade: IsMade): boolean {
     return [...this.#kept.keys()].some(isMade);
   }
 
+  /** Removes what it has kept of them. */
   removeMoved(plan: Plan, isMade: IsMade, addresses: readonly NodeAddress[]): Promise<SyncReport> {
     const keys = [...this.#kept.keys()].filter(isMade);
     for (const key of keys) this.#kept.delete(key);

@@ -42,17 +42,8 @@ export interface HostRulesParts extends HostRulesSettings {
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
 
-export interface HostRulesFollower {
-  /** True: packets have moved, because of these Services. */
-  check(plan: Plan): Promise<boolean>;
-  problems(): readonly Problem[];
-  /** For the section "On this node", its metric and its Event. */
-  findings(): readonly Finding[];
-  close(): void;
-}
-
 export function followHostRules(parts: HostRulesParts): HostRulesFollower {
-  return new ComparingFollower(parts);
+  return new HostRulesFollower(parts);
 }
 
 const LOOK_MS = 1_000;
@@ -65,7 +56,7 @@ const REST_AFTER_READING = 50;
 const textOf = ({ what, consequence, advice }: Finding): string =>
   [`${what}: ${consequence}`, advice].join('; ');
 
-class ComparingFollower implements HostRulesFollower {
+export class HostRulesFollower {
   readonly #parts: HostRulesParts;
   #mark: string | undefined;
   /** How long the last reading took. */
@@ -93,6 +84,7 @@ class ComparingFollower implements HostRulesFollower {
     this.#parts = parts;
   }
 
+  /** True: packets have moved, because of these Services. */
   async check(plan: Plan): Promise<boolean> {
     if (this.#hasBegun) return this.#compare(plan);
     this.#hasBegun = true;
@@ -121,6 +113,7 @@ class ComparingFollower implements HostRulesFollower {
     return this.#told === undefined ? [] : [{ reason: this.#told, isWarning: true }];
   }
 
+  /** For the section "On this node", its metric and its Event. */
   findings(): readonly Finding[] {
     if (this.#obstacle === undefined) return this.#unread;
     return [findingOf(this.#obstacle, this.#byRules !== undefined), ...this.#unread];
