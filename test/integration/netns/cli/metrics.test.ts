@@ -286,7 +286,7 @@ describe('series of a live agent', () => {
   test('the iptables engine in place of the first, with what it cannot do', async () => {
     expect(await agent.stop()).toBe(0);
     await node.startAgent(['--config', config, '--engine', 'iptables']);
-    await holds('fairlead_dataplane_lack{dataplane="iptables",code="COUNTERS"}', 1);
+    await holds('fairlead_dataplane_limitation{dataplane="iptables",code="COUNTERS"}', 1);
   });
 
   test('every documented metric has changed', () => {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a dataplane cannot do for anything that it serves, in the words of every view; what it cannot serve at all is
 // in capabilities.ts.
-//   lacksOf(IPTABLES) -> [{ dataplane: 'iptables', code: 'COUNTERS', reason: 'connections are not counted' }, …]
+//   limitationsOf(IPTABLES) -> [{ dataplane: 'iptables', code: 'COUNTERS', reason: 'connections are not counted' }, …]
 import { ALGORITHM_NAMES } from '../plan/decide/balancing.ts';
-import type { Capabilities } from './capabilities.ts';
+import type { Capabilities, Limitation } from './capabilities.ts';
 
-export const LACKS = {
+export const LIMITATIONS = {
   COUNTERS: 'connections are not counted or listed',
   NODE_SOCKETS:
     'sockets of the node are not told from those of pods: NodePorts do not answer at 127.0.0.1, and processes of the node may bind them',
@@ -15,20 +15,15 @@ export const LACKS = {
   DIRECT_RETURN: 'there is no direct return%w: what goes to other nodes is masqueraded',
 } as const;
 
-export type LackCode = keyof typeof LACKS;
+export type LimitationCode = keyof typeof LIMITATIONS;
 
-export interface Lack {
-  readonly dataplane: string;
-  readonly code: LackCode;
-  readonly reason: string;
-}
-
-export function lacksOf(capabilities: Capabilities): readonly Lack[] {
+/** Of all that it serves. */
+export function limitationsOf(capabilities: Capabilities): readonly Limitation<LimitationCode>[] {
   const { dataplane, serves, countsConnections, knowsNode, canBypass } = capabilities;
   const { affinityClients, directReturn, noDirectReturn } = capabilities;
   const lacking = ALGORITHM_NAMES.filter((name) => !capabilities.algorithms.includes(name));
   const unweighted = lacking.filter((name) => !name.startsWith('weighted-'));
-  const isLacking: Readonly<Record<LackCode, boolean>> = {
+  const applies: Readonly<Record<LimitationCode, boolean>> = {
     COUNTERS: !countsConnections,
     NODE_SOCKETS: !knowsNode,
     BYPASS: !canBypass,
@@ -41,9 +36,9 @@ export function lacksOf(capabilities: Capabilities): readonly Lack[] {
     '%a': unweighted.join(', '),
     '%w': noDirectReturn === undefined ? '' : ` (${noDirectReturn})`,
   };
-  const reasonOf = (code: LackCode): string =>
-    LACKS[code].replace(/%[daw]/, (name) => words[name] ?? name);
-  return (Object.keys(LACKS) as LackCode[])
-    .filter((code) => isLacking[code])
+  const reasonOf = (code: LimitationCode): string =>
+    LIMITATIONS[code].replace(/%[daw]/, (name) => words[name] ?? name);
+  return (Object.keys(LIMITATIONS) as LimitationCode[])
+    .filter((code) => applies[code])
     .map((code) => ({ dataplane, code, reason: reasonOf(code) }));
 }

@@ -11,7 +11,7 @@ import {
   iptablesCapabilities,
 } from '../../../src/engines/capabilities.ts';
 import type { FrontendId } from '../../../src/engines/entry.ts';
-import { LACKS, lacksOf } from '../../../src/engines/lacks.ts';
+import { LIMITATIONS, limitationsOf } from '../../../src/engines/limitations.ts';
 import type { FrontendView } from '../../../src/engines/snapshot.ts';
 import type { Algorithm } from '../../../src/model/types.ts';
 import { answer } from '../../../src/observe/answer.ts';
@@ -38,7 +38,9 @@ const VIEW: FrontendView = {
 
 describe('iptables', () => {
   test('counts no connections, bypasses no cgroup, and remembers few clients', () => {
-    expect(lacksOf(IPTABLES).map(({ dataplane, reason }) => `${dataplane}: ${reason}`)).toEqual([
+    expect(
+      limitationsOf(IPTABLES).map(({ dataplane, reason }) => `${dataplane}: ${reason}`),
+    ).toEqual([
       'iptables: connections are not counted or listed',
       'iptables: no cgroup can be bypassed',
       'iptables: session affinity remembers 100 clients for each endpoint',
@@ -48,7 +50,7 @@ describe('iptables', () => {
   });
 
   test('remembers as many as the module was loaded for', () => {
-    expect(lacksOf(iptablesCapabilities(['IPv4'], 4_000))).toContainEqual({
+    expect(limitationsOf(iptablesCapabilities(['IPv4'], 4_000))).toContainEqual({
       dataplane: 'iptables',
       code: 'AFFINITY_CLIENTS',
       reason: 'session affinity remembers 4000 clients for each endpoint',
@@ -56,8 +58,8 @@ describe('iptables', () => {
   });
 });
 
-test('bpf lacks none of it', () => {
-  expect(lacksOf(BPF)).toEqual([]);
+test('bpf has no limitation', () => {
+  expect(limitationsOf(BPF)).toEqual([]);
 });
 
 describe('a Service with session affinity', () => {
@@ -219,14 +221,14 @@ describe('a Service with direct return', () => {
     const WHY = 'IPv4 in Geneve cannot be sent ($&)';
     const UNABLE = bpfCapabilities({ packets: true, noDirectReturn: WHY });
 
-    test('status has it among what bpf lacks, unless packets are not its own', () => {
-      expect(lacksOf(UNABLE)).toEqual([
+    test('status has it among the limitations of bpf, unless packets are not its own', () => {
+      expect(limitationsOf(UNABLE)).toEqual([
         {
           ...{ dataplane: 'bpf', code: 'DIRECT_RETURN' },
           reason: `there is no direct return (${WHY}): what goes to other nodes is masqueraded`,
         },
       ]);
-      expect(lacksOf(bpfCapabilities({ packets: false, noDirectReturn: WHY }))).toEqual([]);
+      expect(limitationsOf(bpfCapabilities({ packets: false, noDirectReturn: WHY }))).toEqual([]);
       expect(UNABLE.directReturn).toBe(false);
     });
 
@@ -268,5 +270,5 @@ test('docs/semantics.md has each, and nothing else', () => {
   const page = readFileSync(new URL('../../../docs/semantics.md', import.meta.url), 'utf8');
   const [, section = ''] = page.split('\n## What each engine cannot do\n');
   const codes = [...section.matchAll(/^\| `([A-Z_]+)` \|/gm)].map(([, code]) => code);
-  expect(codes).toEqual(Object.keys(LACKS));
+  expect(codes).toEqual(Object.keys(LIMITATIONS));
 });
