@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names of BPF programs where the kernel tells none, which takes CAP_SYS_ADMIN: those of this instance are known by their pins.
-import { hasSysAdmin } from '../../sys/capabilities.ts';
+import { hasSysAdmin } from '../../sys/process/capabilities.ts';
 import type { HookPrograms } from '../facts.ts';
 
 /** @param own asked only if a name is missing */
