@@ -2,7 +2,9 @@
 // Attachments of programs, and who else is attached.
 import type { BpfProgram } from './program.js';
 
+/** A handle of one attachment. It ends with its last handle and pin, but for `clsact`, which ends by detach() only. */
 export interface BpfLink {
+  /** What the kernel made of it. */
   readonly kind: 'cgroup' | 'tcx' | 'clsact' | 'xdp' | 'tracepoint';
   /** Kernel link id, or 0 for clsact. */
   readonly id: number;
@@ -15,16 +17,18 @@ export interface BpfLink {
   readonly programId: number;
   /** Replaces this program by another, atomically: no packet or call goes without a program. */
   update(program: BpfProgram): void;
-  /** Throws ENOTSUP for clsact (it outlives us by itself). */
+  /** It stays attached while the pin does. Throws ENOTSUP for clsact, which stays by itself. */
   pin(path: string): void;
   /**
    * Removes the attachment itself (also a pinned one); close() only lets go of our handle. Fine if it
    * is gone already, with its device or its cgroup.
    */
   detach(): void;
+  /** Lets go of the handle. */
   close(): void;
 }
 
+/** ENOENT if there is no such pin; 'ARGUMENT' if it is that of something else. */
 export function openPinnedLink(path: string): BpfLink;
 
 /**

@@ -3,18 +3,23 @@
 import type { NativeError } from './errors.js';
 
 export interface MapInfo {
+  /** As the kernel has it, which cuts it at 15 characters. */
   readonly name: string;
-  /** Kernel's enum bpf_map_type. */
+  /** Kernel's enum bpf_map_type: 1 is a hash map, 2 an array, 27 a ring buffer. */
   readonly type: number;
+  /** In bytes; 0 for a ring buffer. */
   readonly keySize: number;
-  /** As declared; per-CPU maps return possibleCpus() × valueSize rounded up to 8. */
+  /** In bytes, as declared; per-CPU maps return possibleCpus() × valueSize rounded up to 8. */
   readonly valueSize: number;
+  /** Elements; of a ring buffer, bytes. */
   readonly maxEntries: number;
+  /** BPF_F_* of BPF_MAP_CREATE. */
   readonly flags: number;
   /** Kernel id of the map. */
   readonly id: number;
 }
 
+/** What became of a batch: a failure in the middle is returned, not thrown. */
 export interface BatchResult {
   /** How many leading entries the kernel took: honest also on failure. */
   readonly count: number;
@@ -22,11 +27,15 @@ export interface BatchResult {
   readonly error?: NativeError;
 }
 
+/**
+ * A handle of an open map. Keys and values are bytes as programs see them: numbers in the machine's byte order, with the
+ * compiler's padding. What is returned is a copy, but for mmap(). 'ARGUMENT' if bytes are not as long as `info` says.
+ */
 export interface BpfMap {
   readonly info: MapInfo;
   /** Value bytes, or undefined if the key is absent. */
   get(key: Uint8Array): Uint8Array | undefined;
-  /** flags: 0 any, 1 only if absent (EEXIST), 2 only if present (ENOENT). */
+  /** flags: 0 any, 1 only if absent (EEXIST), 2 only if present (ENOENT). Throws E2BIG if the map is full. */
   put(key: Uint8Array, value: Uint8Array, flags?: number): void;
   /** False if the key was absent. */
   delete(key: Uint8Array): boolean;
@@ -64,12 +73,16 @@ export interface BpfMap {
   mmap(offset?: number, length?: number): ArrayBuffer;
   /** Unmaps a part. 'ARGUMENT' for memory that mmap() did not return, or that was unmapped or transferred since. */
   munmap(memory: ArrayBuffer): void;
+  /** The map stays in the kernel while the pin does. `path` is in a BPF file system; EEXIST if there is something. */
   pin(path: string): void;
+  /** Lets go of the handle; the map goes with its last handle, program and pin. */
   close(): void;
 }
 
+/** ENOENT if there is no such pin; 'ARGUMENT' if it is that of something else. */
 export function openPinnedMap(path: string): BpfMap;
 
+/** A reader of a ring buffer. */
 export interface RingBuffer {
   /** No record is delivered after it; those not yet delivered are dropped. */
   close(): void;
@@ -77,7 +90,7 @@ export interface RingBuffer {
 
 /**
  * Calls `onRecord` on the event loop for each record, in order; a thread waits, the loop never blocks.
- * About 256 records per turn of the loop and millisecond; 4,096 records or 1 MiB wait outside the ring, the others
+ * A record is a copy of the bytes that the program has written. About 256 records per turn of the loop and millisecond; 4,096 records or 1 MiB wait outside the ring, the others
  * in it. What `onRecord` throws is an uncaught exception. Keeps the process alive until closed.
  */
 export function openRingBuffer(map: BpfMap, onRecord: (record: Uint8Array) => void): RingBuffer;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Netlink, network namespaces and sockets.
 
+/** Messages are bytes as in netlink(7), numbers in the machine's byte order. */
 export interface NetlinkSocket {
   /** Sends one datagram to the kernel. */
   send(message: Uint8Array): void;
@@ -14,6 +15,7 @@ export interface NetlinkSocket {
    * kernel long, as dumps of large tables. Rejects as `send` and `receive` throw. One at a time; close() lets it end.
    */
   exchange(message?: Uint8Array): Promise<Uint8Array | undefined>;
+  /** Ends the calls of `onReadable`. */
   close(): void;
 }
 

@@ -3,9 +3,11 @@
 import type { BpfMap } from './map.js';
 import type { BpfProgram } from './program.js';
 
+/** A compiled object: set up between openObject() and load(), then asked for its maps and programs. ENOENT for a name that it does not have. */
 export interface BpfObject {
   /** Sets one `const volatile` variable before load; sizes must be equal. ENOENT if there is none. */
   setRodata(variable: string, value: Uint8Array): void;
+  /** Before load: elements, or bytes of a ring buffer. */
   setMaxEntries(map: string, maxEntries: number): void;
   /** Uses the map pinned at `path` instead of a new one; false if there is no such pin. Throws
    *  'INCOMPATIBLE' naming what differs: type, sizes, flags, and, where the kernel keeps the map's BTF,
@@ -13,7 +15,9 @@ export interface BpfObject {
   reusePin(map: string, path: string): boolean;
   /** Uses an open map of another object (same compatibility check). */
   reuseMap(map: string, from: BpfMap): void;
+  /** Before load: whether load() loads this program; all are loaded unless told otherwise. */
   setAutoload(program: string, isLoaded: boolean): void;
+  /** Before load: enum bpf_attach_type, instead of that of the section. */
   setExpectedAttachType(program: string, attachType: number): void;
   /** BPF_F_* of BPF_PROG_LOAD; those that its section implies are added. */
   setProgramFlags(program: string, flags: number): void;
@@ -24,7 +28,9 @@ export interface BpfObject {
    * other methods but close() throw 'STATE'; an object closed meanwhile is let go of at its end.
    */
   loadAsync(): Promise<void>;
+  /** Names, those of .rodata, .data and .bss included. */
   readonly maps: readonly string[];
+  /** As declared, loaded or not. */
   readonly programs: readonly { readonly name: string; readonly section: string }[];
   /**
    * The fields of key and value of a map as it is declared, by the object's BTF: `path bit width`, separated by commas,
@@ -40,11 +46,12 @@ export interface BpfObject {
   /** Handles of their own: they stay valid after the object is closed. */
   map(name: string): BpfMap;
   program(name: string): BpfProgram;
+  /** Lets go of what no other handle, link or pin holds. */
   close(): void;
 }
 
 /**
- * `name` (default 'object') begins the names of .rodata, .data and .bss maps. `kernelTypes`: BTF in which relocations of
+ * `bytes` is the file that the compiler has made (ELF with BTF). `name` (default 'object') begins the names of .rodata, .data and .bss maps. `kernelTypes`: BTF in which relocations of
  * fields and types are found, instead of that of the running kernel, for which libbpf takes 11 MiB.
  */
 export function openObject(
@@ -52,6 +59,7 @@ export function openObject(
   options?: { name?: string; kernelTypes?: Uint8Array },
 ): BpfObject;
 
+/** Where the compiler has put the members of a struct. */
 export interface StructLayout {
   readonly name: string;
   readonly sizeBytes: number;

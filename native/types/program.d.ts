@@ -3,13 +3,14 @@
 import type { BpfLink } from './link.js';
 import type { BpfMap } from './map.js';
 
+/** A handle of a program in the kernel. */
 export interface BpfProgram {
   /** As in the object; of a pinned program the kernel's, which is cut at 15 characters. */
   readonly name: string;
   /** Kernel id, tag (hex) and verified instruction count. */
   readonly info: { readonly id: number; readonly tag: string; readonly verifiedInsns: number };
   /**
-   * BPF_PROG_TEST_RUN. `retval` is the program's; durationNs the mean of `repeat` runs. dataOutSize is
+   * BPF_PROG_TEST_RUN, on the calling thread. `retval` is the program's; durationNs the mean of `repeat` runs. dataOutSize is
    * dataIn and 256 bytes unless told otherwise. contextOut is as long as contextIn for packet
    * programs (its marks and the like after the run) and empty for all others.
    */
@@ -54,13 +55,17 @@ export interface BpfProgram {
       after?: number;
     },
   ): BpfLink;
+  /** `native` is XDP in the device's driver, `generic` in the network stack; without it the kernel selects. */
   attachXdp(ifindex: number, options?: { mode?: 'native' | 'generic' }): BpfLink;
   /** A raw tracepoint of the kernel, by its name (`xdp_exception`). */
   attachTracepoint(name: string): BpfLink;
+  /** The program stays in the kernel while the pin does. EEXIST if there is something at `path`. */
   pin(path: string): void;
+  /** Lets go of the handle; links keep their program. */
   close(): void;
 }
 
+/** ENOENT if there is no such pin; 'ARGUMENT' if it is that of something else. */
 export function openPinnedProgram(path: string): BpfProgram;
 
 /**

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // System calls that Node lacks, and facts about this machine.
 
+/** How many values an element of a per-CPU map has. */
 export function possibleCpus(): number;
 
 /** Mounts a bpf file system on an existing directory. */
 export function mountBpffs(path: string): void;
 
+/** umount2(2); symbolic links are not followed. EINVAL if nothing is mounted there. */
 export function unmount(path: string): void;
 
 /**
