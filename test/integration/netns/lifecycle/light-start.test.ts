@@ -25,6 +25,15 @@ afterAll(() => node?.remove());
 
 const MAIN = compiledPath('main.js');
 
+test('nothing is loaded before the settings but what makes them', () => {
+  const importsOf = (file: string): readonly string[] =>
+    [...readFileSync(compiledPath(file), 'utf8').matchAll(/\bfrom"(\.[^"]+)"/g)].map(
+      (found) => found[1] ?? '',
+    );
+  expect(importsOf('main.js')).toEqual(['./parts/first.js']);
+  expect(importsOf('parts/first.js')).toEqual([]);
+});
+
 test.each([
   ['as the image does', [MAIN]],
   ['by node', [process.execPath, MAIN]],
