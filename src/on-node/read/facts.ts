@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import { reasonOf } from '../../errors.ts';
 import { recordOrEmpty } from '../../lib/json.ts';
 import { FAMILIES } from '../../model/types.ts';
-import { hasSysAdmin } from '../../sys/process/capabilities.ts';
 import { hasLegacyTable, rulesGeneration } from '../../sys/netfilter.ts';
 import type { Network } from '../../sys/netlink/network.ts';
 import { nftMarks } from '../../sys/netlink/nft/marks.ts';
 import { routingRules } from '../../sys/netlink/policy-rules.ts';
+import { hasSysAdmin } from '../../sys/process/capabilities.ts';
 import type {
   CniFile,
   CniFiles,
