@@ -5,7 +5,9 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { addonPath } from '../support/child.ts';
 
-const SETTINGS = fileURLToPath(new URL('../../../../build/js/sys/process/memory.js', import.meta.url));
+const SETTINGS = fileURLToPath(
+  new URL('../../../../build/js/sys/process/memory.js', import.meta.url),
+);
 const MIB = 1024 * 1024;
 
 /** A program's standard output, with or without the settings, and with these flags of Node. */
