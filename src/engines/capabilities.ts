@@ -135,6 +135,18 @@ export const iptablesCapabilities = (
 /** On a node with both families. */
 export const IPTABLES: Capabilities = iptablesCapabilities(FAMILIES);
 
+/** What a dynamic set of one endpoint holds. */
+export const AFFINITY_SET_CLIENTS = 65_535;
+
+/** NFTABLES: the same rules, in maps of which the size costs packets nothing. */
+export const nftablesCapabilities = (families: readonly Family[]): Capabilities => ({
+  ...iptablesCapabilities(families, AFFINITY_SET_CLIENTS),
+  dataplane: 'nftables',
+});
+
+/** On a node with both families. */
+export const NFTABLES: Capabilities = nftablesCapabilities(FAMILIES);
+
 export const ORIGINS: readonly Origin[] = ['pod', 'host', 'packet'];
 
 export type LimitCode =

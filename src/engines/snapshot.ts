@@ -210,6 +210,8 @@ export interface Installation {
   readonly bpfRoot?: string | undefined;
   /** undefined: no rules are written. */
   readonly iptables?: IptablesInstallation | undefined;
+  /** undefined: nftables has no table of ours. */
+  readonly nftables?: NftablesInstallation | undefined;
   /** Layers that the settings ask for and the kernel refused. */
   readonly refused: readonly { readonly layer: string; readonly reason: string }[];
   /** What --engine auto lets iptables serve, because eBPF cannot; undefined: nothing. */
@@ -226,6 +228,10 @@ export interface Fallback {
 export interface IptablesInstallation {
   readonly variant: 'nft' | 'legacy';
   readonly why: string;
+  readonly families: readonly Family[];
+}
+
+export interface NftablesInstallation {
   readonly families: readonly Family[];
 }
 

@@ -4,6 +4,7 @@
 import type { PinHolder } from '../../engines/bpf/kernel/loader/lock.ts';
 import { bpfPredecessor } from '../../engines/bpf/kernel/retire/retire.ts';
 import type { Predecessor } from '../../engines/predecessor.ts';
+import { nftablesPredecessor } from './nftables.ts';
 import { iptablesPredecessor } from './predecessor.ts';
 
 export const allEngines = (bpfRoot: string, holder: PinHolder): readonly Predecessor[] => [
@@ -16,4 +17,5 @@ export const allEngines = (bpfRoot: string, holder: PinHolder): readonly Predece
     // kube-proxy's rules, too, which are no predecessor.
     handAffinity: async () => (await import('./affinity.ts')).affinityFromRules(bpfRoot),
   },
+  nftablesPredecessor(holder),
 ];

@@ -4,6 +4,7 @@
 import { hostPort } from '../../../lib/address-bytes.ts';
 import { algorithmOf, weightFor } from '../../../plan/decide/balancing.ts';
 import type { Backend, Scope, ServicePortPlan } from '../../../plan/types.ts';
+import { AFFINITY_SET_CLIENTS } from '../../capabilities.ts';
 import { ENDPOINTS, endpointNames, servicePortComment } from '../rules/names.ts';
 import type { Element, RulesText, SetDeclaration } from '../rules/types.ts';
 import { durationText } from './duration.ts';
@@ -98,7 +99,7 @@ function withAffinity(
     kind: 'set',
     lines: joinRules([
       family === 'IPv4' ? 'type ipv4_addr' : 'type ipv6_addr',
-      `size ${AFFINITY_CLIENTS}`,
+      `size ${AFFINITY_SET_CLIENTS}`,
       'flags dynamic,timeout',
       `timeout ${timeout}`,
     ]),
@@ -124,6 +125,3 @@ function withAffinity(
     affinity: named.map(({ affinity }) => [affinity, declaration]),
   };
 }
-
-/** What the kernel takes of a dynamic set without a size. */
-export const AFFINITY_CLIENTS = 65_535;

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { FAMILIES } from '../../../../../src/model/types.ts';
 import { STORIES } from '../../../../conformance/conformance.ts';
-import { goldenName, REVIEWED } from '../../../../conformance/reviewed.ts';
+import { goldenName, REVIEWED } from '../../../../support/fixture/stories/reviewed.ts';
 import { readStories, type Story } from '../../../../conformance/story.ts';
 import { transactionsOf } from '../../../../support/nftables/transactions.ts';
 
