@@ -42,6 +42,8 @@ export interface Capabilities {
   readonly countsConnections: boolean;
   /** Tells the sockets of the node from those of its pods. */
   readonly knowsNode: boolean;
+  /** NodePorts never answer at loopback addresses; absent: as the settings say. */
+  readonly answersLoopback?: false;
   /** The sockets of single cgroups can be left alone. */
   readonly canBypass: boolean;
   /** How many clients session affinity remembers for each endpoint; undefined: as many as a map of all Services holds. */
@@ -142,6 +144,7 @@ export const AFFINITY_SET_CLIENTS = 65_535;
 export const nftablesCapabilities = (families: readonly Family[]): Capabilities => ({
   ...iptablesCapabilities(families, AFFINITY_SET_CLIENTS),
   dataplane: 'nftables',
+  answersLoopback: false,
 });
 
 /** On a node with both families. */

@@ -11,8 +11,8 @@ import type { Family } from '../../../src/model/types.ts';
 import { createPlanner } from '../../../src/plan/planner.ts';
 import type { Story } from '../../conformance/story.ts';
 
-/** kube-proxy's default. */
-export const DEFAULTS = { masqueradeBit: 14 };
+/** kube-proxy's defaults. */
+export const DEFAULTS = { masqueradeBit: 14, isTcpLiberal: false };
 
 export interface Transaction {
   readonly script: string;

@@ -6,7 +6,7 @@ import type { Logger } from '../../../log.ts';
 import { FAMILIES } from '../../../model/types.ts';
 import { SYSTEM_CLOCK } from '../../../sys/clock.ts';
 import { endTied, prepareTied } from '../../../sys/exec.ts';
-import { rulesGeneration } from '../../../sys/netfilter.ts';
+import { isTcpLiberal, rulesGeneration } from '../../../sys/netfilter.ts';
 import { nftablesCapabilities } from '../../capabilities.ts';
 import type { Dataplane } from '../../dataplane.ts';
 import { createRenderer, type RenderSettings } from '../rows/render.ts';
@@ -15,7 +15,7 @@ import { familyTable } from './family-table.ts';
 import { nftOf } from './nft.ts';
 import { usableFamilies } from './usable.ts';
 
-export interface NftablesSettings extends RenderSettings {
+export interface NftablesSettings extends Pick<RenderSettings, 'masqueradeBit'> {
   /** On the rules of this network namespace, whichever engine writes them. */
   readonly lock: { close(): void };
   readonly minSyncPeriodMs: number;
@@ -50,7 +50,7 @@ export async function openNftablesDataplane(
         refused: [],
       },
       tables: families.map((family) => familyTable(family, nftOf(family))),
-      renderer: createRenderer({ masqueradeBit }),
+      renderer: createRenderer({ masqueradeBit, isTcpLiberal: isTcpLiberal() }),
       clock: SYSTEM_CLOCK,
       ...periods,
       generation: rulesGeneration,

@@ -13,6 +13,8 @@ import { sharedChains, sharedSets } from './shared.ts';
 export interface RenderSettings {
   /** 0..31: the bit of a packet's mark that says "masquerade" (nftables.masqueradeBit). */
   readonly masqueradeBit: number;
+  /** nf_conntrack_tcp_be_liberal. */
+  readonly isTcpLiberal: boolean;
 }
 
 export interface Renderer {
@@ -42,7 +44,10 @@ interface Rendered {
   readonly fragment: Fragment;
 }
 
-function createFamilyRenderer({ masqueradeBit }: RenderSettings, family: Family): FamilyRenderer {
+function createFamilyRenderer(
+  { masqueradeBit, isTcpLiberal }: RenderSettings,
+  family: Family,
+): FamilyRenderer {
   const blocks = createBlocks();
   const mark = 2 ** masqueradeBit;
   /** Of the last plan alone: an older fragment may name blocks that are another Service's by now. */
@@ -55,17 +60,18 @@ function createFamilyRenderer({ masqueradeBit }: RenderSettings, family: Family)
     blocks,
     render(plan) {
       const detector = plan.detector[family];
-      const contextText = JSON.stringify(detector);
+      const contextText = JSON.stringify(detector) ?? '';
       if (contextText !== knownContext) known = withoutPlans(known);
-      knownContext = contextText ?? '';
+      knownContext = contextText;
       const next = rendered(plan, known, { family, detector, mark, blocks });
       known = next;
       const fragments = new Map([...next].map(([key, { fragment }]) => [key, fragment]));
       const masquerades = masqueradesOf(fragments.values());
       const sharedText = JSON.stringify([masquerades, detector, plan.nodePortAddresses[family]]);
       if (sharedText !== knownShared) {
+        const own = { family, mark, isTcpLiberal, masquerades };
         const { nodePortAddresses } = plan;
-        const parts = { family, mark, masquerades, nodePortAddresses, detector: plan.detector };
+        const parts = { ...own, nodePortAddresses, detector: plan.detector };
         chains = sharedChains(parts);
       }
       knownShared = sharedText;

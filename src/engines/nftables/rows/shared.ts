@@ -30,6 +30,8 @@ import { IP, joinRules, markRule, markText, notFromPods, prefixText } from './ma
 export interface SharedParts extends Pick<Plan, 'nodePortAddresses' | 'detector'> {
   readonly family: Family;
   readonly mark: number;
+  /** nf_conntrack_tcp_be_liberal: only resets outside the window are INVALID, so nothing INVALID is dropped. */
+  readonly isTcpLiberal: boolean;
   /** Whose connections to ClusterIPs are masqueraded: kube-proxy decides it for all Services at once. */
   readonly masquerades: Fragment['masquerades'];
 }
@@ -57,6 +59,7 @@ export function sharedChains(parts: SharedParts): ReadonlyMap<string, Chain> {
       ...jumps(isNew, NODEPORT_ENDPOINTS_CHECK, SERVICE_ENDPOINTS_CHECK),
     ]),
     base('filter', 'forward', FILTER, '', [
+      ...(parts.isTcpLiberal ? [] : [INVALID]),
       ...jumps(isNew, SERVICE_ENDPOINTS_CHECK, CLUSTER_IPS_CHECK),
     ]),
     base('filter', 'output', FILTER, '', [
@@ -78,6 +81,12 @@ export function sharedChains(parts: SharedParts): ReadonlyMap<string, Chain> {
     chain(REJECT_CHAIN, ['reject']),
   ]);
 }
+
+/**
+ * A reset for a packet that conntrack does not know would end a connection (kubernetes/kubernetes#74839). kube-proxy has
+ * this rule in mode iptables alone.
+ */
+const INVALID = 'ct state invalid drop';
 
 const chain = (name: string, rules: readonly string[]): readonly [string, Chain] => [
   name,

@@ -19,7 +19,7 @@ export function trialScript(family: Family): string {
   const ip = NFT_FAMILY[family];
   const { type, example } = ADDRESS[family];
   const shared = sharedChains({
-    ...{ family, mark: 1, masquerades: 'everyone' },
+    ...{ family, mark: 1, isTcpLiberal: false, masquerades: 'everyone' },
     nodePortAddresses: { IPv4: 'all', IPv6: 'all' },
     detector: { IPv4: undefined, IPv6: undefined },
   });

@@ -9,8 +9,8 @@ import { render } from '../../../../../src/engines/iptables/rows/render.ts';
 import type { Ruleset } from '../../../../../src/engines/iptables/rules/types.ts';
 import type { Family } from '../../../../../src/model/types.ts';
 import { createPlanner } from '../../../../../src/plan/planner.ts';
-import { goldenName, REVIEWED } from '../../../../support/fixture/stories/reviewed.ts';
 import { CLUSTER, fixture } from '../../../../conformance/story.ts';
+import { goldenName, REVIEWED } from '../../../../support/fixture/stories/reviewed.ts';
 import { printRuleset } from '../../../../support/iptables/print-ruleset.ts';
 import { DEFAULTS, storyRulesets } from '../../../../support/iptables/story-rulesets.ts';
 

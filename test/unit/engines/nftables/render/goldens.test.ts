@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { FAMILIES } from '../../../../../src/model/types.ts';
 import { STORIES } from '../../../../conformance/conformance.ts';
-import { goldenName, REVIEWED } from '../../../../support/fixture/stories/reviewed.ts';
 import { readStories, type Story } from '../../../../conformance/story.ts';
+import { goldenName, REVIEWED } from '../../../../support/fixture/stories/reviewed.ts';
 import { transactionsOf } from '../../../../support/nftables/transactions.ts';
 
 const GOLDENS = join(import.meta.dirname, '..', 'goldens');
