@@ -138,7 +138,7 @@ function renderService(service: ServicePlan, context: RenderContext): Fragment {
 }
 
 const NOTHING: Fragment = {
-  ...{ chains: [], sets: [], elements: [], hairpins: [] },
+  ...{ chains: [], sets: [], elements: [], maps: [], hairpins: [] },
   masquerades: 'nobody',
 };
 
@@ -146,6 +146,7 @@ const joined = (one: Fragment, other: Fragment): Fragment => ({
   chains: [...one.chains, ...other.chains],
   sets: [...one.sets, ...other.sets],
   elements: [...one.elements, ...other.elements],
+  maps: [...one.maps, ...other.maps],
   hairpins: [...one.hairpins, ...other.hairpins],
   masquerades: masqueradesOf([one, other]),
 });

@@ -51,6 +51,7 @@ export function renderPort(port: ServicePortPlan, context: RenderContext): Fragm
       ...clusterIpElements(port, clusterIp),
       ...sets.flatMap(({ elements }) => elements),
     ],
+    maps: sets.flatMap(({ maps }) => maps),
     hairpins: hairpinKeys(port),
     masquerades: masqueradesOf(clusterIp?.rules),
   };

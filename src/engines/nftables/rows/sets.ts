@@ -5,7 +5,7 @@ import { hostPort } from '../../../lib/address-bytes.ts';
 import { algorithmOf, weightFor } from '../../../plan/decide/balancing.ts';
 import type { Backend, Scope, ServicePortPlan } from '../../../plan/types.ts';
 import { AFFINITY_SET_CLIENTS } from '../../capabilities.ts';
-import { ENDPOINTS, endpointNames, servicePortComment } from '../rules/names.ts';
+import { endpointNames, endpointsMap, servicePortComment } from '../rules/names.ts';
 import type { Element, RulesText, SetDeclaration } from '../rules/types.ts';
 import { durationText } from './duration.ts';
 import { IP, joinRules, type RenderContext } from './match.ts';
@@ -14,6 +14,7 @@ export interface RenderedSet {
   readonly name: string;
   readonly rules: RulesText;
   readonly elements: readonly Element[];
+  readonly maps: readonly string[];
   readonly endpoints: readonly (readonly [name: string, rules: RulesText])[];
   readonly affinity: readonly (readonly [name: string, declaration: SetDeclaration])[];
 }
@@ -29,11 +30,11 @@ export function renderSet(
     context.blocks.release(name);
     return withAffinity(port, backends, name, context);
   }
-  const none = { name, endpoints: [], affinity: [] };
+  const none = { name, endpoints: [], affinity: [], maps: [] };
   const choice = choiceOf(port, backends);
   if (choice.isEqual && backends.length > 1) {
-    const map = ENDPOINTS[port.protocol];
     const start = context.blocks.take(name, backends.length);
+    const map = endpointsMap(port.protocol, start);
     const offset = start === 0 ? '' : ` offset ${start}`;
     const rules = translation(
       port,
@@ -42,7 +43,7 @@ export function renderSet(
     const elements = backends.map((backend, index) => ({
       ...{ set: map, key: String(start + index), value: ` : ${targetOf(backend)}` },
     }));
-    return { ...none, rules, elements };
+    return { ...none, rules, elements, maps: [map] };
   }
   context.blocks.release(name);
   const [only] = backends;
@@ -115,6 +116,7 @@ function withAffinity(
       `${choice} comment "${servicePortComment(port)}"`,
     ]),
     elements: [],
+    maps: [],
     endpoints: named.map(({ chain, affinity, address, port: number }) => [
       chain,
       joinRules([

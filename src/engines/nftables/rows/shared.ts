@@ -8,7 +8,6 @@ import type { Plan } from '../../../plan/types.ts';
 import {
   CLUSTER_IPS,
   CLUSTER_IPS_CHECK,
-  ENDPOINTS,
   FIREWALL_CHECK,
   FIREWALL_IPS,
   FIREWALL_NODEPORTS,
@@ -157,16 +156,6 @@ export function sharedSets(family: Family): ReadonlyMap<string, SetDeclaration> 
     ...{ kind, lines, isDynamic: false },
   });
   const verdicts = (key: string): SetDeclaration => declared('map', `type ${key} : verdict`);
-  const endpoints = Object.entries(ENDPOINTS).map(
-    ([protocol, name]) =>
-      [
-        name,
-        declared(
-          'map',
-          `typeof numgen random mod 1 : ${IP[family]} daddr . ${protocol.toLowerCase()} dport`,
-        ),
-      ] as const,
-  );
   return new Map<string, SetDeclaration>([
     [SERVICE_IPS, verdicts(`${address} . ${port}`)],
     [SERVICE_NODEPORTS, verdicts(port)],
@@ -177,6 +166,11 @@ export function sharedSets(family: Family): ReadonlyMap<string, SetDeclaration> 
     [CLUSTER_IPS, declared('set', `type ${address}`)],
     [OPEN_CLUSTER_IPS, declared('set', `type ${address}`)],
     [HAIRPIN_CONNECTIONS, declared('set', `type ${address} . ${address} . ${port}`)],
-    ...endpoints,
   ]);
 }
+
+/** @param map a name of endpointsMap */
+export const endpointsDeclaration = (map: string, family: Family): SetDeclaration => ({
+  ...{ kind: 'map', isDynamic: false },
+  lines: `typeof numgen random mod 1 : ${IP[family]} daddr . ${map.split('-')[1]} dport`,
+});

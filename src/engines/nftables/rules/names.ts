@@ -3,7 +3,7 @@
 // its rules knows ours.
 //   {default, web, http, TCP} -> service-E2TLM5N3-default/web/tcp/http
 import { shortDigest } from '../../../lib/digest.ts';
-import type { Family } from '../../../model/types.ts';
+import type { Family, Protocol } from '../../../model/types.ts';
 import type { Backend, ServicePortPlan } from '../../../plan/types.ts';
 
 /** Not kube-proxy's, whose agent would remove what it does not know. */
@@ -92,9 +92,13 @@ export const FIREWALL_NODEPORTS = 'firewall-nodeports';
 export const FIREWALL_CHECK = 'firewall-check';
 export const MASQUERADING = 'masquerading';
 export const HAIRPIN_CONNECTIONS = 'hairpin-connections';
-/** Not one of kube-proxy's: the backends of sets, see rows/blocks.ts. One for each protocol, which rules have to name. */
-export const ENDPOINTS = {
-  TCP: 'endpoints-tcp',
-  UDP: 'endpoints-udp',
-  SCTP: 'endpoints-sctp',
-} as const;
+
+/**
+ * Not one of kube-proxy's: maps of the backends of chains, see rows/blocks.ts. Of one protocol, which rules have to name,
+ * and of so many numbers: the kernel looks at each element of a map for each rule that is to name it.
+ */
+const ENDPOINTS_OF_MAP = 1024;
+
+/** @param start of the block */
+export const endpointsMap = (protocol: Protocol, start: number): string =>
+  `endpoints-${protocol.toLowerCase()}-${Math.floor(start / ENDPOINTS_OF_MAP)}`;

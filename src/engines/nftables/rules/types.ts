@@ -46,6 +46,8 @@ export interface Fragment {
   readonly chains: readonly (readonly [name: string, rules: RulesText])[];
   readonly sets: readonly (readonly [name: string, declaration: SetDeclaration])[];
   readonly elements: readonly Element[];
+  /** Maps of backends, which Services share. */
+  readonly maps: readonly string[];
   /** Of hairpin-connections, where Services may share one. */
   readonly hairpins: readonly string[];
   /** ClusterIPs are masqueraded for these clients. */

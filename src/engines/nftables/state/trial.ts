@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A table with everything that a Service may need, to find out what a kernel or an nft lacks.
 import type { Family } from '../../../model/types.ts';
-import { sharedChains, sharedSets } from '../rows/shared.ts';
-import { NFT_FAMILY, TABLE } from '../rules/names.ts';
+import { endpointsDeclaration, sharedChains, sharedSets } from '../rows/shared.ts';
+import { endpointsMap, NFT_FAMILY, TABLE } from '../rules/names.ts';
 import { emptyTable } from '../rules/parse.ts';
 import type { Chain, SetDeclaration } from '../rules/types.ts';
 import { diffTable } from './diff.ts';
@@ -23,8 +23,9 @@ export function trialScript(family: Family): string {
     nodePortAddresses: { IPv4: 'all', IPv6: 'all' },
     detector: { IPv4: undefined, IPv6: undefined },
   });
+  const map = endpointsMap('TCP', 0);
   const rules = [
-    `meta l4proto tcp dnat ${ip} to numgen random mod 2 offset 2 map @endpoints-tcp`,
+    `meta l4proto tcp dnat ${ip} to numgen random mod 2 offset 2 map @${map}`,
     `meta l4proto udp dnat ${ip} to numgen random mod 3 map { 0-1 : ${example} . 1, 2 : ${example} . 2 }`,
     `${ip} saddr @affinity goto reject-chain`,
     'numgen random mod 2 vmap { 0 : goto reject-chain, 1 : drop }',
@@ -37,7 +38,11 @@ export function trialScript(family: Family): string {
   };
   const wanted = {
     chains: new Map<string, Chain>([...shared, ['x', { hook: '', rules }]]),
-    sets: new Map([...sharedSets(family), ['affinity', affinity]]),
+    sets: new Map([
+      ...sharedSets(family),
+      ['affinity', affinity],
+      [map, endpointsDeclaration(map, family)],
+    ]),
     elements: new Map(),
   };
   const script = scriptOf(diffTable(emptyTable(), wanted, true), family, false);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is wanted of a table: all of it, or, after another ruleset, only the names that may differ.
+import { endpointsDeclaration } from '../rows/shared.ts';
 import { HAIRPIN_CONNECTIONS } from '../rules/names.ts';
 import type { Chain, Fragment, Ruleset, SetDeclaration, Wanted } from '../rules/types.ts';
 
@@ -17,6 +18,7 @@ export function allWanted(ruleset: Ruleset): Wanted {
   for (const [name, declaration] of ruleset.sets) draft.sets.set(name, declaration);
   for (const fragment of ruleset.fragments.values()) add(draft, fragment);
   for (const key of hairpinsOf(ruleset)) setElement(draft, HAIRPIN_CONNECTIONS, key, '');
+  for (const map of mapsOf(ruleset)) draft.sets.set(map, endpointsDeclaration(map, ruleset.family));
   return draft;
 }
 
@@ -34,6 +36,10 @@ export function wantedSince(before: Ruleset, now: Ruleset): Wanted {
   if (changed.length + gone.length > 0) {
     for (const key of hairpinsOf(before)) setElement(draft, HAIRPIN_CONNECTIONS, key, undefined);
     for (const key of hairpinsOf(now)) setElement(draft, HAIRPIN_CONNECTIONS, key, '');
+    const [maps, mapsBefore] = [mapsOf(now), mapsOf(before)];
+    for (const map of mapsBefore) if (!maps.has(map)) draft.sets.set(map, undefined);
+    for (const map of maps)
+      if (!mapsBefore.has(map)) draft.sets.set(map, endpointsDeclaration(map, now.family));
   }
   return draft;
 }
@@ -60,6 +66,12 @@ function setElement(
   if (known === undefined) elements.set(set, new Map([[key, value]]));
   else known.set(key, value);
 }
+
+const mapsOf = ({ fragments }: Ruleset): ReadonlySet<string> => {
+  const maps = new Set<string>();
+  for (const fragment of fragments.values()) for (const map of fragment.maps) maps.add(map);
+  return maps;
+};
 
 /** Few: a node has a hundred pods or so. */
 function* hairpinsOf({ fragments }: Ruleset): Iterable<string> {

@@ -5,6 +5,7 @@ import { createBlocks } from '../../../../src/engines/nftables/rows/blocks.ts';
 import { durationText } from '../../../../src/engines/nftables/rows/duration.ts';
 import {
   endpointNames,
+  endpointsMap,
   portOfChain,
   serviceChains,
 } from '../../../../src/engines/nftables/rules/names.ts';
@@ -44,12 +45,24 @@ it.each([
 });
 
 describe('blocks', () => {
+  it('are in one map each', () => {
+    const blocks = createBlocks();
+    const starts = [1000, 16, 700, 3000].map((count, at) => blocks.take(`${at}`, count));
+    expect(starts).toEqual([0, 1024, 2048, 4096]);
+    expect(starts.map((start) => endpointsMap('UDP', start))).toEqual([
+      'endpoints-udp-0',
+      'endpoints-udp-1',
+      'endpoints-udp-2',
+      'endpoints-udp-4',
+    ]);
+  });
+
   it('stay where they are while a set grows within its room', () => {
     const blocks = createBlocks();
     expect(blocks.take('a', 3)).toBe(0);
     expect(blocks.take('b', 2)).toBe(4);
     expect(blocks.take('a', 4)).toBe(0);
-    expect(blocks.take('a', 5)).toBe(6);
+    expect(blocks.take('a', 5)).toBe(8);
     expect(blocks.take('c', 4)).toBe(0);
   });
 
@@ -61,7 +74,7 @@ describe('blocks', () => {
     blocks.release('b');
     blocks.release('b');
     expect(blocks.take('c', 64)).toBe(0);
-    expect(blocks.take('d', 64)).toBe(66);
+    expect(blocks.take('d', 64)).toBe(128);
   });
 
   it('are those of an earlier agent, except where two overlap', () => {
