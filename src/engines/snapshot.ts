@@ -214,7 +214,7 @@ export interface Installation {
   readonly nftables?: NftablesInstallation | undefined;
   /** Layers that the settings ask for and the kernel refused. */
   readonly refused: readonly { readonly layer: string; readonly reason: string }[];
-  /** What --engine auto lets iptables serve, because eBPF cannot; undefined: nothing. */
+  /** What --engine auto lets rules serve, because eBPF cannot; undefined: nothing. */
   readonly fallback?: Fallback | undefined;
 }
 
@@ -222,6 +222,8 @@ export interface Fallback {
   readonly what: 'sockets and packets' | 'packets';
   /** Why eBPF cannot serve it. */
   readonly reason: string;
+  /** Absent: iptables. */
+  readonly by?: 'nftables';
 }
 
 /** Which of the two lists of rules on a node is written. */

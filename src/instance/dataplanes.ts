@@ -199,7 +199,7 @@ async function onlyRules(
     const { dataplane: rules, engine } = await openRules(settings, log);
     settings.beforeRules(true, engine);
     if (fallback !== undefined) log.warn({ ...fallback }, fallbackMessage(engine));
-    const dataplane = createRouter([rules], fallback);
+    const dataplane = createRouter([rules], fallback && fallbackBy(engine, fallback));
     if (fallback !== undefined) explainLater(log);
     return dataplane;
   } catch (error) {
@@ -213,6 +213,9 @@ function withReasonOfBpf(error: unknown, fallback: Fallback | undefined): unknow
   const { code, message, detail } = error;
   return new FairleadError(code, `${message}; and eBPF cannot serve: ${fallback.reason}`, detail);
 }
+
+const fallbackBy = (engine: RulesEngine, fallback: Fallback): Fallback =>
+  engine === 'iptables' ? fallback : { ...fallback, by: engine };
 
 const fallbackMessage = (engine: RulesEngine): string =>
   `eBPF cannot serve all of this node, ${engine} does`;
@@ -233,7 +236,7 @@ async function withRules(
     const { dataplane: rules, engine } = await openRules(settings, log);
     log.warn({ ...fallback }, fallbackMessage(engine));
     explainLater(log);
-    return createRouter([bpf, rules], fallback);
+    return createRouter([bpf, rules], fallbackBy(engine, fallback));
   } catch (error) {
     log.warn({ reason: reasonOf(error) }, 'rules cannot serve packets either');
     return createRouter([bpf]);

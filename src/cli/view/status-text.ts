@@ -170,8 +170,8 @@ function hookTexts({ hooks, cgroupRoot }: Report): readonly string[] {
 }
 
 /** `packets by iptables: the kernel refused a program: …`. */
-const fallbackText = ({ what, reason }: NonNullable<Status['fallback']>): string =>
-  `${what} by iptables: ${reason}`;
+const fallbackText = ({ what, reason, by }: NonNullable<Status['fallback']>): string =>
+  `${what} by ${by ?? 'iptables'}: ${reason}`;
 
 /** `nft (9 rules in nft, 0 in legacy), IPv4 and IPv6`. */
 const iptablesText = ({ variant, why, families }: NonNullable<Status['iptables']>): string =>
