@@ -2,7 +2,7 @@
 // The nftables engine of an earlier agent, when this agent serves with another one. Connections that its rules have
 // translated go on as long as the kernel tracks connections and has a chain of type nat: where nobody else has one, that
 // much of the table stays until they have ended.
-import { lockRules, type RulesHolder } from '../../engines/iptables/kernel/instance-lock.ts';
+import { lockOrShare, type RulesHolder } from '../../engines/iptables/kernel/instance-lock.ts';
 import { neededBy } from '../../engines/kube-proxy/needed.ts';
 import { NFT_FAMILY, parseNft, reducedTable } from '../../engines/kube-proxy/nftables.ts';
 import { translatedConnections } from '../../engines/kube-proxy/tracking.ts';
@@ -19,7 +19,7 @@ import { readRules, trackedConnections } from './read.ts';
 
 export function nftablesPredecessor(holder: RulesHolder): Predecessor {
   const remove = async (): Promise<void> => {
-    const lock = await lockRules(holder);
+    const lock = await lockOrShare(holder);
     try {
       await removeUnneeded();
     } finally {

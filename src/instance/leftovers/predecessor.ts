@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The iptables engine of an earlier agent, when this agent serves with another one. Connections that its rules have
 // translated are known to the kernel's connection tracking, and need no rules as long as there is one that asks for it.
-import { lockRules, type RulesHolder } from '../../engines/iptables/kernel/instance-lock.ts';
+import { lockOrShare, type RulesHolder } from '../../engines/iptables/kernel/instance-lock.ts';
 import { OF_FAIRLEAD } from '../../engines/kube-proxy/chains.ts';
 import type { Predecessor } from '../../engines/predecessor.ts';
 import { FairleadError } from '../../errors.ts';
@@ -11,7 +11,7 @@ import type { OwnRules } from './scan.ts';
 
 export function iptablesPredecessor(holder: RulesHolder): Predecessor {
   const removeUnneeded = async (): Promise<void> => {
-    const lock = await lockRules(holder);
+    const lock = await lockOrShare(holder);
     try {
       const { removals } = await scanned();
       for (const { name, run } of removals) {
