@@ -42,6 +42,8 @@ export interface Capabilities {
   readonly countsConnections: boolean;
   /** Tells the sockets of the node from those of its pods. */
   readonly knowsNode: boolean;
+  /** NodePorts never answer at loopback addresses; absent: as the settings say. */
+  readonly answersLoopback?: false;
   /** The sockets of single cgroups can be left alone. */
   readonly canBypass: boolean;
   /** How many clients session affinity remembers for each endpoint; undefined: as many as a map of all Services holds. */
@@ -134,6 +136,19 @@ export const iptablesCapabilities = (
 
 /** On a node with both families. */
 export const IPTABLES: Capabilities = iptablesCapabilities(FAMILIES);
+
+/** What a dynamic set of one endpoint holds. */
+export const AFFINITY_SET_CLIENTS = 65_535;
+
+/** NFTABLES: the same rules, in maps of which the size costs packets nothing. */
+export const nftablesCapabilities = (families: readonly Family[]): Capabilities => ({
+  ...iptablesCapabilities(families, AFFINITY_SET_CLIENTS),
+  dataplane: 'nftables',
+  answersLoopback: false,
+});
+
+/** On a node with both families. */
+export const NFTABLES: Capabilities = nftablesCapabilities(FAMILIES);
 
 export const ORIGINS: readonly Origin[] = ['pod', 'host', 'packet'];
 

@@ -9,6 +9,7 @@ export const LIMITATIONS = {
   COUNTERS: 'connections are not counted or listed',
   NODE_SOCKETS:
     'sockets of the node are not told from those of pods: NodePorts do not answer at 127.0.0.1, and processes of the node may bind them',
+  LOOPBACK: 'NodePorts do not answer at loopback addresses',
   BYPASS: 'no cgroup can be bypassed',
   AFFINITY_CLIENTS: 'session affinity remembers %d clients for each endpoint',
   ALGORITHMS: 'backends are chosen at random instead of by %a',
@@ -20,12 +21,13 @@ export type LimitationCode = keyof typeof LIMITATIONS;
 /** Of all that it serves. */
 export function limitationsOf(capabilities: Capabilities): readonly Limitation<LimitationCode>[] {
   const { dataplane, serves, countsConnections, knowsNode, canBypass } = capabilities;
-  const { affinityClients, directReturn, noDirectReturn } = capabilities;
+  const { affinityClients, directReturn, noDirectReturn, answersLoopback } = capabilities;
   const lacking = ALGORITHM_NAMES.filter((name) => !capabilities.algorithms.includes(name));
   const unweighted = lacking.filter((name) => !name.startsWith('weighted-'));
   const applies: Readonly<Record<LimitationCode, boolean>> = {
     COUNTERS: !countsConnections,
     NODE_SOCKETS: !knowsNode,
+    LOOPBACK: answersLoopback === false,
     BYPASS: !canBypass,
     AFFINITY_CLIENTS: affinityClients !== undefined,
     ALGORITHMS: lacking.length > 0,

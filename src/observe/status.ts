@@ -40,6 +40,7 @@ export interface Status {
   readonly cgroupRoot?: string | undefined;
   readonly bpfRoot?: string | undefined;
   readonly iptables?: Installation['iptables'];
+  readonly nftables?: Installation['nftables'];
   readonly hooks: readonly Hook[];
   readonly refusesWith: 'ECONNREFUSED' | 'EPERM';
   /** Layers that the kernel refused: what they would serve is not served. */

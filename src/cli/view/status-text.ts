@@ -93,6 +93,7 @@ function programLines(report: Report): readonly Line[] {
     refusesWith,
     bpfRoot,
     iptables,
+    nftables,
     fallback,
     sync,
     devices,
@@ -106,6 +107,7 @@ function programLines(report: Report): readonly Line[] {
     ...(devices.length === 0 ? [] : [['Devices', devicesText(devices)] as const]),
     ...(packetFeatures === undefined ? [] : [['Packets', packetFeatures.join(', ')] as const]),
     ...(iptables === undefined ? [] : [['Iptables', iptablesText(iptables)] as const]),
+    ...(nftables === undefined ? [] : [['Nftables', nftables.families.join(' and ')] as const]),
     ...(fallback === undefined ? [] : [['Fallback', fallbackText(fallback)] as const]),
     ...(bpfRoot === undefined ? [] : [['Pins', bpfRoot] as const]),
     ...directReturnLines(report),
@@ -171,8 +173,8 @@ function hookTexts({ hooks, cgroupRoot }: Report): readonly string[] {
 }
 
 /** `packets by iptables: the kernel refused a program: …`. */
-const fallbackText = ({ what, reason }: NonNullable<Status['fallback']>): string =>
-  `${what} by iptables: ${reason}`;
+const fallbackText = ({ what, reason, by }: NonNullable<Status['fallback']>): string =>
+  `${what} by ${by ?? 'iptables'}: ${reason}`;
 
 /** `nft (9 rules in nft, 0 in legacy), IPv4 and IPv6`. */
 const iptablesText = ({ variant, why, families }: NonNullable<Status['iptables']>): string =>

@@ -38,10 +38,10 @@ export const AGENT_SETTINGS = {
   },
   engine: {
     flag: 'engine',
-    ...choice(['auto', 'bpf', 'iptables']),
+    ...choice(['auto', 'bpf', 'iptables', 'nftables']),
     defaultText: 'auto',
-    help: 'dataplane: bpf, iptables, or auto: bpf, and iptables for what this node cannot do with eBPF (default auto)',
-    doc: '`auto` (bpf, and iptables for what this node cannot do with eBPF), `bpf` or `iptables`',
+    help: 'dataplane: bpf, iptables, nftables, or auto: bpf, and rules for what this node cannot do with eBPF (default auto)',
+    doc: '`auto` (bpf, and rules for what this node cannot do with eBPF: of iptables, or of nftables where iptables does not work), `bpf`, `iptables` or `nftables`',
     written: ({ engine }) => engine,
   },
   ephemeral: {

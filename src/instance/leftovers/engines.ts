@@ -3,12 +3,13 @@
 
 import type { PinHolder } from '../../engines/bpf/kernel/loader/lock.ts';
 import { bpfPredecessor } from '../../engines/bpf/kernel/retire/retire.ts';
-import { lockRules, type RulesHolder } from '../../engines/iptables/kernel/instance-lock.ts';
+import { lockOrShare, type RulesHolder } from '../../engines/iptables/kernel/instance-lock.ts';
 import { OF_FAIRLEAD } from '../../engines/kube-proxy/chains.ts';
 import type { Predecessor } from '../../engines/predecessor.ts';
 import { FairleadError } from '../../errors.ts';
 import { FAMILIES } from '../../model/types.ts';
 import { hasLegacyTable, mayHaveChain } from '../../sys/netfilter.ts';
+import { nftablesPredecessor } from './nftables.ts';
 import type { OwnRules } from './scan.ts';
 
 export const allEngines = (bpfRoot: string, holder: PinHolder): readonly Predecessor[] => [
@@ -21,13 +22,14 @@ export const allEngines = (bpfRoot: string, holder: PinHolder): readonly Predece
     // kube-proxy's rules, too, which are no predecessor.
     handAffinity: async () => (await import('./affinity.ts')).affinityFromRules(bpfRoot),
   },
+  nftablesPredecessor(holder),
 ];
 
 // The iptables engine of an earlier agent, when this agent serves with another one. Connections that its rules have
 // translated are known to the kernel's connection tracking, and need no rules as long as there is one that asks for it.
 function iptablesPredecessor(holder: RulesHolder): Predecessor {
   const removeUnneeded = async (): Promise<void> => {
-    const lock = await lockRules(holder);
+    const lock = await lockOrShare(holder);
     try {
       const { removals } = await scanned();
       for (const { name, run } of removals) {

@@ -49,8 +49,22 @@ const LINES: readonly (readonly [name: string, Answers, Engine, string])[] = [
     'packet programs refused, and no iptables',
     no('packet programs', 'iptables-nft', 'iptables-legacy'),
     'auto',
+    'sockets bpf, packets nftables: packet programs: no packet programs',
+  ],
+  [
+    'packet programs refused, and no rules',
+    no('packet programs', 'iptables-nft', 'iptables-legacy', 'nftables IPv4'),
+    'auto',
     'sockets bpf, packets nothing: packet programs: no packet programs',
   ],
+  [
+    'neither eBPF nor iptables',
+    no('bpf()', 'xt_statistic'),
+    'auto',
+    'sockets nftables, packets nftables: bpf(): no bpf()',
+  ],
+  ['nftables', {}, 'nftables', 'sockets nftables, packets nftables'],
+  ['no nftables', no('nftables IPv4'), 'nftables', 'NO_NFTABLES: nftables IPv4: no nftables IPv4'],
   [
     'no cgroup v2',
     no('cgroup v2'),
