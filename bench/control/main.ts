@@ -2,13 +2,12 @@
 // `npm run bench:control`: the cost of following a control plane of a given size, for fairlead and for kube-proxy.
 // Figures go to standard output and into a JSON file, progress to standard error. With --markdown it measures
 // nothing and prints the figures of such a file as tables of Markdown.
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { dirname } from 'node:path';
 import { prepareKubeProxy } from '../../test/integration/cluster/kube-proxy/kube-proxy.ts';
 import { type Binaries, prepareCluster } from '../../test/integration/cluster/programs/binaries.ts';
 import { kubernetesVersion } from '../../test/support/programs/kubernetes.ts';
 import { exitOnSignals } from '../../tools/lab/topology.ts';
-import { environment } from './environment.ts';
+import { environment } from '../lib/environment.ts';
+import { printMarkdown, tell, writeReport } from '../lib/reports.ts';
 import { type Options, parseOptions } from './options.ts';
 import type { Report, SizeFigures } from './report/figures.ts';
 import { reportMarkdown } from './report/markdown.ts';
@@ -20,10 +19,6 @@ import { API_SERVER_FLAGS } from './site.ts';
 const EXIT_UNSUPPORTED = 5;
 /** A build just before leaves some. */
 const BUSY_LOAD = 1;
-
-function tell(what: string): void {
-  process.stderr.write(`bench: ${what}\n`);
-}
 
 async function prepare(options: Options): Promise<Binaries> {
   const readiness = await prepareCluster();
@@ -51,7 +46,7 @@ async function measureAll(options: Options): Promise<void> {
         ...{ ...where, kubernetes: kubernetesVersion(), apiServerFlags: API_SERVER_FLAGS },
         iptables: options.iptables,
         sizes: [...sizes, size],
-      });
+      } satisfies Report);
     const size = await measureSize({ binaries, services, options, keep, tell });
     sizes.push(size);
     process.stdout.write(`${sizeText(size)}\n\n`);
@@ -59,16 +54,6 @@ async function measureAll(options: Options): Promise<void> {
   tell(`figures are in ${options.json}`);
 }
 
-function writeReport(path: string, report: Report): void {
-  mkdirSync(dirname(path), { recursive: true });
-  writeFileSync(path, `${JSON.stringify(report, undefined, 2)}\n`);
-}
-
-function printMarkdown({ json }: Options): void {
-  const report: Report = JSON.parse(readFileSync(json, 'utf8'));
-  process.stdout.write(`${reportMarkdown(report)}\n`);
-}
-
 const options = parseOptions(process.argv.slice(2));
-if (options.markdown) printMarkdown(options);
+if (options.markdown) printMarkdown<Report>(options.json, (report) => [reportMarkdown(report)]);
 else await measureAll(options);

@@ -2,26 +2,22 @@
 // `npm run bench:packets`: what packets through a NodePort cost a node, for fairlead, for kube-proxy and for routing
 // without a Service. Tables go to standard output, figures into a JSON file, progress to standard error. With --markdown
 // it measures nothing and prints the figures of such a file as tables of Markdown.
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { dirname } from 'node:path';
 import { prepareKubeProxy } from '../../test/integration/cluster/kube-proxy/kube-proxy.ts';
 import { prepareCluster } from '../../test/integration/cluster/programs/binaries.ts';
+import { asText, type Cells } from '../../tools/bench/lib/tables.ts';
 import { exitOnSignals } from '../../tools/lab/topology.ts';
-import { environment } from '../control/environment.ts';
+import { environment } from '../lib/environment.ts';
+import { printMarkdown, tell, writeReport } from '../lib/reports.ts';
 import { measureFrames } from './frames/measure.ts';
 import { measureAll } from './measure.ts';
 import { type Options, parseOptions } from './options.ts';
 import { type ColumnName, columnsOf, type PacketReport } from './report/figures.ts';
 import { frameTables } from './report/frames/table.ts';
 import { framesMarkdown, packetMarkdown } from './report/markdown.ts';
-import { asText, type Cells, programCells, rateCells, skippedLines } from './report/table.ts';
+import { programCells, rateCells, skippedLines } from './report/table.ts';
 
 /** docs/errors.md: a requirement that this machine does not meet. */
 const EXIT_UNSUPPORTED = 5;
-
-function tell(what: string): void {
-  process.stderr.write(`bench: ${what}\n`);
-}
 
 interface KubeProxyPath {
   readonly path?: string;
@@ -81,20 +77,10 @@ async function measure(options: Options): Promise<void> {
   tell(`figures are in ${options.json}`);
 }
 
-function writeReport(path: string, report: PacketReport): void {
-  mkdirSync(dirname(path), { recursive: true });
-  writeFileSync(path, `${JSON.stringify(report, undefined, 2)}\n`);
-}
-
-function printMarkdown({ json }: Options): void {
-  const report: PacketReport = JSON.parse(readFileSync(json, 'utf8'));
-  const parts = [
+const options = parseOptions(process.argv.slice(2));
+if (options.markdown) {
+  printMarkdown<PacketReport>(options.json, (report) => [
     ...(report.sizes.length > 0 ? [packetMarkdown(report)] : []),
     ...(report.frames.length > 0 ? [framesMarkdown(report)] : []),
-  ];
-  process.stdout.write(`${parts.join('\n\n')}\n`);
-}
-
-const options = parseOptions(process.argv.slice(2));
-if (options.markdown) printMarkdown(options);
-else await measure(options);
+  ]);
+} else await measure(options);

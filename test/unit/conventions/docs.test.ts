@@ -9,7 +9,7 @@ import { bpfCapabilities } from '../../../src/engines/capabilities.ts';
 import { ERRORS, EXIT } from '../../../src/errors.ts';
 import { TOPICS } from '../../../src/on-node/topics.ts';
 import { FEATURES } from '../../../src/probe/features.ts';
-import { TIERS } from '../../../src/probe/tier.ts';
+import { TIERS } from '../../../src/probe/report.ts';
 import { readManifests } from '../../../src/source/manifests/manifests.ts';
 import { readTree, type SourceFile } from './source-file.ts';
 

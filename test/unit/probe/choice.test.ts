@@ -3,9 +3,8 @@
 import { describe, expect, test } from 'vitest';
 import { type Engine, engineOf } from '../../../src/probe/choice.ts';
 import { FEATURE_NAMES, type FeatureName } from '../../../src/probe/features.ts';
-import { exitCodeOf, reportOf } from '../../../src/probe/report.ts';
+import { exitCodeOf, reportOf, tierOf } from '../../../src/probe/report.ts';
 import type { Answer, Results } from '../../../src/probe/results.ts';
-import { tierOf } from '../../../src/probe/tier.ts';
 
 type Answers = Readonly<Partial<Record<FeatureName, Answer>>>;
 

@@ -6,10 +6,10 @@ import { FairleadError } from '../../../errors.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../log.ts';
 import type { Family } from '../../../model/types.ts';
-import type { Plan, ServiceKey } from '../../../plan/types.ts';
+import type { Plan } from '../../../plan/types.ts';
 import { pause } from '../../../sys/clock.ts';
 import type { Capabilities } from '../../capabilities.ts';
-import type { AuditReport, Dataplane, HeldFrontend, SyncReport } from '../../dataplane.ts';
+import type { AuditReport, Changed, Dataplane, HeldFrontend, SyncReport } from '../../dataplane.ts';
 import type { Entry } from '../../entry.ts';
 import { allOf } from '../../router/merge.ts';
 import { createTurns } from '../../router/turns.ts';
@@ -70,7 +70,7 @@ class IptablesDataplane implements Dataplane {
     this.#lookLater();
   }
 
-  sync(plan: Plan, changed: Iterable<ServiceKey> | 'all'): Promise<SyncReport> {
+  sync(plan: Plan, changed: Changed): Promise<SyncReport> {
     return this.#turn(async () => {
       await pause(
         this.#parts.clock,

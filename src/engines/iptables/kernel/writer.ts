@@ -35,17 +35,12 @@ export interface Outcome {
 /** `audit`: all, and what others have changed is found out. */
 export type Extent = 'audit' | 'all' | Iterable<ServiceKey>;
 
-export interface Writer {
-  /** Throws RESTORE_FAILED if it is not known whose rule is refused, or many are. */
-  write(plan: Plan, extent: Extent): Promise<Outcome>;
-}
-
-export const createWriter = (parts: WriterParts): Writer => new RulesWriter(parts);
+export const createWriter = (parts: WriterParts): Writer => new Writer(parts);
 
 /** Each costs a restore that fails. */
 const MAX_REFUSED = 10;
 
-class RulesWriter implements Writer {
+export class Writer {
   readonly #parts: WriterParts;
   readonly #printers: ReadonlyMap<Family, PrintRuleset>;
   /** Of Services that keep the rules that they had. */
@@ -59,6 +54,7 @@ class RulesWriter implements Writer {
     this.#printers = new Map(families.map((family) => [family, rulesetPrinter(family)]));
   }
 
+  /** Throws RESTORE_FAILED if it is not known whose rule is refused, or many are. */
   async write(plan: Plan, extent: Extent): Promise<Outcome> {
     const isRetry = this.#forgetRefused(extent);
     for (;;) {

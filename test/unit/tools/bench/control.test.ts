@@ -4,8 +4,8 @@ import { describe, expect, test } from 'vitest';
 import { goals } from '../../../../bench/control/report/goals.ts';
 import { reportMarkdown } from '../../../../bench/control/report/markdown.ts';
 import { ms, ROWS } from '../../../../bench/control/report/rows.ts';
-import { percentile } from '../../../../bench/control/report/statistics.ts';
 import { sizeText } from '../../../../bench/control/report/text.ts';
+import { percentile } from '../../../../tools/bench/lib/quantiles.ts';
 import { changedAddresses, endpointAddress } from '../../../integration/cluster/objects/load.ts';
 import { figures, report, ruleFigures } from './figures.ts';
 

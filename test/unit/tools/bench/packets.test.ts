@@ -10,8 +10,9 @@ import {
   ratioTo,
   shareOf,
 } from '../../../../bench/packets/report/ratios.ts';
-import { asText, programCells, rateCells } from '../../../../bench/packets/report/table.ts';
+import { programCells, rateCells } from '../../../../bench/packets/report/table.ts';
 import { otherObjects } from '../../../../bench/packets/site/objects.ts';
+import { asText } from '../../../../tools/bench/lib/tables.ts';
 import type { Sample } from '../../../../tools/lab/columns/traffic.ts';
 import { turns } from '../../../../tools/lab/columns/turns.ts';
 
