@@ -53,7 +53,8 @@ describe.skipIf(missing !== undefined || addonPath.includes('asan'))('the packag
     writeFileSync(join(home, 'package.json'), '{}');
     const options = ['--offline', '--install-links', '--no-audit', '--no-fund'];
     runIn('npm', ['install', ...options, `./${archive}`, ...needed]);
-  });
+    // It compiles the addon: half a minute on two idle cores.
+  }, 600_000);
   afterAll(() => rmSync(home, { recursive: true, force: true }));
 
   test('it has all files of its folder, but what only the checkout needs', () => {
