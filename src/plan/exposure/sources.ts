@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may use the filtered frontends of a Service.
+// Who may use the filtered frontends of a Service: which frontends, and whether the node itself. The sources are read
+// from the field and the annotations in model/service/source-ranges.ts.
 import { familyOf, hostPrefix, prefixContains } from '../../lib/ip.ts';
 import { compareText } from '../../lib/names.ts';
 import { ANNOTATIONS } from '../../model/annotations.ts';

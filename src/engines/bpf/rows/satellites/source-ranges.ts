@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fl_range: the sources that may use the frontends of a service port, and those that are pods. New ranges are
+// fl_range, written by range-registry.ts: the sources that may use the frontends of a service port, and those that are pods. New ranges are
 // there before the frontends that need them, old ones go after the last: while ranges change, a source that is in
 // neither the old nor the new ones is never admitted, and one that is in both never dropped.
 import { FAMILIES } from '../../../../model/types.ts';
