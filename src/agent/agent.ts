@@ -251,7 +251,7 @@ export class Agent {
       this.#lastSync = { at: new Date(), report };
     }
     if (isFull) this.#failures.succeeded('sync');
-    this.#failures.note(services, failed);
+    this.#failures.note(services, failed, isFull);
     if (failed.length > 0) {
       const fields = { services: services.length, applied, failed: failed.length };
       log.warn({ ...fields, first: failed[0] }, 'sync incomplete, will retry');

@@ -8,8 +8,8 @@ import type { ServiceKey } from '../plan/types.ts';
 export type Work = 'sync' | 'audit';
 
 export interface Failures {
-  /** Replaces the failures of these Services and of the node. */
-  note(services: readonly ServiceKey[], failed: readonly FailedEntry[]): void;
+  /** Replaces the failures of these Services and of the node; if `isFull`, those of all Services. */
+  note(services: readonly ServiceKey[], failed: readonly FailedEntry[], isFull?: boolean): void;
   noteThrown(what: Work, reason: string): void;
   /** What has failed as a whole is made up for. */
   succeeded(what: Work): void;
@@ -30,7 +30,8 @@ export function createFailures(dataplane: string): Failures {
     ...[...ofServices.values()].flat(),
   ];
   return {
-    note(services, failed) {
+    note(services, failed, isFull = false) {
+      if (isFull) ofServices.clear();
       ofNode = failed.filter(({ service }) => service === undefined);
       for (const key of services) ofServices.delete(key);
       for (const entry of failed) {

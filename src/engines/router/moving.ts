@@ -3,6 +3,7 @@
 // the maps stay as they are. What one is to serve from now on stays with the other until it is programmed (router.ts).
 import type { ComposedDataplane, Dataplane } from '../dataplane.ts';
 import type { Fallback } from '../snapshot.ts';
+import { Progress } from './progress.ts';
 import { createRouter } from './router.ts';
 import { createTurns } from './turns.ts';
 
@@ -16,6 +17,7 @@ export function createMoving(
 ): ComposedDataplane {
   const turns = createTurns();
   const moves = createTurns();
+  const progress = new Progress();
   let rules: Dataplane | undefined;
   let isClosed = false;
   let onRoom = (): void => undefined;
@@ -23,7 +25,8 @@ export function createMoving(
 
   const composed = (fallback?: Fallback): ComposedDataplane => {
     first.servePackets?.(rules === undefined);
-    const router = createRouter(rules === undefined ? [first] : [first, rules], fallback);
+    progress.serveAnew();
+    const router = createRouter(rules === undefined ? [first] : [first, rules], fallback, progress);
     router.onRoom(() => onRoom());
     router.onLoss?.(() => onLoss());
     return router;

@@ -13,39 +13,54 @@ import type {
   SyncReport,
 } from '../dataplane.ts';
 import { unservedServices } from './merge.ts';
+import { createTurns } from './turns.ts';
 
 export class Progress {
+  /** What is due depends on what has been done before: a call is answered when those before it are. */
+  readonly #turns = createTurns();
   /** The last one that was synced or audited without an error, whatever failed of it. */
   #last: Plan | undefined;
   /** Services as they were last programmed. */
   #programmed = persistentMap<ServicePlan>();
   readonly #failed = new Set<ServiceKey>();
+  /** Everything is due in the next sync: another dataplane serves. */
+  #isNewlyServed = false;
   #hasThrown = false;
 
   /** @param isRetry what failed is due again */
-  async sync(
+  sync(
     plan: Plan,
     isRetry: boolean | undefined,
     work: (changed: Changed) => Promise<SyncReport>,
   ): Promise<Synced> {
-    const changed = this.#due(plan, isRetry);
-    const report = await work(changed).catch((error: unknown) => {
-      this.#hasThrown = true;
-      throw error;
+    return this.#turns(async () => {
+      const changed = this.#due(plan, isRetry);
+      const report = await work(changed).catch((error: unknown) => {
+        this.#hasThrown = true;
+        throw error;
+      });
+      return this.#note(plan, changed, report);
     });
-    return this.#note(plan, changed, report);
   }
 
-  async audit(plan: Plan, work: () => Promise<AuditReport>): Promise<SyncedAudit> {
-    const { drift, report } = await work();
-    return { drift, ...this.#note(plan, 'all', report) };
+  audit(plan: Plan, work: () => Promise<AuditReport>): Promise<SyncedAudit> {
+    return this.#turns(async () => {
+      const { drift, report } = await work();
+      return { drift, ...this.#note(plan, 'all', report) };
+    });
+  }
+
+  /** The next sync is of everything, also of Services that are gone since the last one. */
+  serveAnew(): void {
+    this.#isNewlyServed = true;
   }
 
   #due(plan: Plan, isRetry = false): Changed {
     const last = this.#last;
     // What is node-wide has changed: the planner has made all of it anew.
     const isNew = last?.detector !== plan.detector;
-    if (last === undefined || isNew || (isRetry && this.#hasThrown)) return 'all';
+    if (last === undefined || isNew || this.#isNewlyServed || (isRetry && this.#hasThrown))
+      return 'all';
     const differing = differences(last.services, plan.services);
     return isRetry ? [...new Set([...differing, ...this.#failed])] : differing;
   }
@@ -59,7 +74,10 @@ export class Progress {
     );
     for (const key of keys) this.#failed.delete(key);
     for (const { service } of report.failed) if (service !== undefined) this.#failed.add(service);
-    if (isFull) this.#hasThrown = false;
+    if (isFull) {
+      this.#hasThrown = false;
+      this.#isNewlyServed = false;
+    }
     this.#last = plan;
     return { report, services: keys, changes, isFull };
   }

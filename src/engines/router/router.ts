@@ -35,14 +35,18 @@ import { createTurns } from './turns.ts';
 /**
  * @param dataplanes in the order in which they are asked; at least one
  * @param fallback why the last one is among them, if --engine auto has added it
+ * @param progress of the router that this one replaces
  */
 export function createRouter(
   dataplanes: readonly [Dataplane, ...Dataplane[]],
   fallback?: Fallback,
+  progress = new Progress(),
 ): ComposedDataplane {
   const [first, ...others] = dataplanes;
   tellOfPackets(dataplanes);
-  return others.length === 0 ? onlyOne(first, fallback) : new Router(dataplanes, fallback);
+  return others.length === 0
+    ? onlyOne(first, progress, fallback)
+    : new Router(dataplanes, progress, fallback);
 }
 
 /** The sockets of pods that a dataplane leaves alone come to the first one that translates packets. */
@@ -55,9 +59,8 @@ function tellOfPackets(dataplanes: readonly Dataplane[]): void {
 }
 
 /** Nothing can move, so there is nothing to order and nothing to remember. */
-function onlyOne(dataplane: Dataplane, fallback?: Fallback): ComposedDataplane {
+function onlyOne(dataplane: Dataplane, progress: Progress, fallback?: Fallback): ComposedDataplane {
   const sharing = createSharing([dataplane.capabilities], 0);
-  const progress = new Progress();
   return {
     capabilities: dataplane.capabilities,
     dataplanes: [dataplane.capabilities],
@@ -98,13 +101,18 @@ class Router implements ComposedDataplane {
   readonly #all: readonly Dataplane[];
   readonly #members: readonly Member[];
   readonly #turns = createTurns();
-  readonly #progress = new Progress();
+  readonly #progress: Progress;
   /** Rules that are to serve packets in the place of eBPF, as long as they have not been written. */
   #unwritten: Member | undefined;
   /** Of members whose audit has succeeded where another's has not. */
   #drift: readonly Entry[] = [];
 
-  constructor(dataplanes: readonly [Dataplane, ...Dataplane[]], fallback?: Fallback) {
+  constructor(
+    dataplanes: readonly [Dataplane, ...Dataplane[]],
+    progress: Progress,
+    fallback?: Fallback,
+  ) {
+    this.#progress = progress;
     const capabilities = dataplanes.map((dataplane) => dataplane.capabilities);
     this.dataplanes = capabilities;
     this.capabilities = mergeCapabilities(capabilities);

@@ -50,6 +50,18 @@ test('the sync after a move is of everything, rules first, whatever was asked', 
   expect(journal.map((line) => line.split(': ')[0])).toEqual(['iptables', 'left', 'bpf']);
 });
 
+test('a Service that is gone when packets move is gone with them', async () => {
+  const { moving } = started();
+  await moving.sync(PLAN, []);
+  await moving.movePackets?.('a firewall');
+  const { services, changes, isFull } = await moving.sync(
+    { ...PLAN, services: planOf().services },
+    [],
+  );
+  expect([services, isFull]).toEqual([['default/web'], true]);
+  expect(changes.get('default/web')?.before).toBe(PLAN.services.get('default/web'));
+});
+
 test('a move waits for the sync that runs', async () => {
   const { moving, bpf } = started();
   const { sync } = bpf;

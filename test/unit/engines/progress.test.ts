@@ -81,6 +81,26 @@ test('an audit programs everything, also what failed before it', async () => {
   expect(due).toEqual(['all', []]);
 });
 
+test('what an audit in between programs is due when it is gone, however early the sync was asked', async () => {
+  const { due, progress, sync } = started();
+  await sync(START);
+  const withC = withNew('c');
+  const audit = progress.audit(withC, async () => ({ drift: [], report: reportOf([]) }));
+  await Promise.all([audit, sync(START)]);
+  expect(due).toEqual(['all', ['default/c']]);
+});
+
+test('when another dataplane serves, everything is due, and what is gone since the last sync', async () => {
+  const { due, progress, sync } = started();
+  await sync(START);
+  progress.serveAnew();
+  const { services, changes } = await sync({ ...START, services: servicesOf('b') });
+  expect([due[1], services]).toEqual(['all', ['default/b', 'default/a']]);
+  expect(changes.get('default/a')?.after).toBeUndefined();
+  await sync({ ...START, services: servicesOf('b') });
+  expect(due[2]).not.toBe('all');
+});
+
 test('everything is due when something node-wide has changed', async () => {
   const { due, sync } = started();
   await sync(START);

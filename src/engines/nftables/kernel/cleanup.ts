@@ -25,22 +25,26 @@ export const familiesWithTable = (): readonly Family[] =>
 /** New connections meet its rules: it is more than what is kept for connections. */
 export const isTableServing = (family: Family): boolean => mayHaveChain(family, TABLE, SERVICES);
 
-export const listTables = (runProgram: RunSync = runSync): readonly WrittenTable[] =>
-  familiesWithTable().flatMap((family): readonly WrittenTable[] => {
+/** Where nft cannot list one, it has 0 chains. */
+export const listTables = (
+  runProgram: RunSync = runSync,
+  families = familiesWithTable(),
+): readonly WrittenTable[] =>
+  families.map((family) => {
     const args = ['--terse', 'list', 'table', NFT_FAMILY[family], TABLE];
-    const { code, stdout } = runProgram('nft', args);
-    if (code !== 0) return [];
+    const { stdout } = runProgram('nft', args);
     const chains = stdout.match(/^\tchain /gm)?.length ?? 0;
-    return [{ table: `${tableName(family)} of nftables`, chains }];
+    return { table: `${tableName(family)} of nftables`, chains };
   });
 
 /** @returns what it has removed. Throws RESTORE_FAILED. */
-export function removeTables(runProgram: RunSync = runSync): readonly WrittenTable[] {
-  const found = listTables(runProgram);
-  if (found.length === 0) return [];
-  const script = familiesWithTable()
-    .map((family) => `delete table ${tableName(family)}\n`)
-    .join('');
+export function removeTables(
+  runProgram: RunSync = runSync,
+  families = familiesWithTable(),
+): readonly WrittenTable[] {
+  if (families.length === 0) return [];
+  const found = listTables(runProgram, families);
+  const script = families.map((family) => `delete table ${tableName(family)}\n`).join('');
   const result = runProgram('nft', ['-f', '-'], { stdin: script });
   if (result.code !== 0)
     throw new FairleadError('RESTORE_FAILED', failureOf(script, result).reason);

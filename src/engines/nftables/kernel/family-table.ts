@@ -69,7 +69,10 @@ class WrittenTable implements FamilyTable {
   async write(ruleset: Ruleset, extent: 'audit' | 'all' | 'changes'): Promise<number> {
     const [held, written] = [this.#held, this.#written];
     if (extent === 'changes' && held !== undefined && written !== undefined)
-      return this.#writeOver(held, ruleset, this.#withLeft(wantedSince(written, ruleset)));
+      return this.#writeOver(held, ruleset, this.#withLeft(wantedSince(written, ruleset))).catch(
+        // Somebody may have removed what it is written over: no Service is to blame for that.
+        async () => this.#writeOver(await this.read(), ruleset),
+      );
     const found = await this.read();
     // Before it is written: where that fails, nobody knows afterwards what was there.
     if (extent === 'audit' && held !== undefined) this.#noteDrift(found, held);

@@ -11,6 +11,9 @@ export const emptyTable = (): HeldTable => ({
   foreign: new Set(),
 });
 
+/** Somebody has switched all chains of the table off. */
+const DORMANT = '\tflags dormant';
+
 const isSetKind = (kind: string): kind is 'set' | 'map' => kind === 'set' || kind === 'map';
 
 export function parseTable(printed: string): HeldTable {
@@ -19,6 +22,7 @@ export function parseTable(printed: string): HeldTable {
   let at = 0;
   while (at < lines.length) {
     const [, kind = '', name = ''] = /^\t(\S+) (\S.*) \{$/.exec(lines[at] ?? '') ?? [];
+    if (lines[at] === DORMANT) table.foreign.add(DORMANT.trim());
     at += 1;
     if (kind === '') continue;
     const from = at;

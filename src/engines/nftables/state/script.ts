@@ -50,8 +50,9 @@ function elementLines(
   return lines;
 }
 
-/** `ct helper x` -> `delete ct helper ip fairlead x` */
+/** `ct helper x` -> `delete ct helper ip fairlead x`; a table that is added again has no flags. */
 function foreignLine(foreign: string, table: string): string {
+  if (foreign === 'flags dormant') return `add table ${table}`;
   const at = foreign.lastIndexOf(' ');
   return `delete ${foreign.slice(0, at)} ${table} ${foreign.slice(at + 1)}`;
 }

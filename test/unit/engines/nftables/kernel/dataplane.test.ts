@@ -2,11 +2,13 @@
 // What the nftables dataplane asks of nft, and what becomes of a transaction that is refused.
 import { expect, test } from 'vitest';
 import { NFTABLES } from '../../../../../src/engines/capabilities.ts';
+import { removeTables } from '../../../../../src/engines/nftables/kernel/cleanup.ts';
 import { createNftablesDataplane } from '../../../../../src/engines/nftables/kernel/dataplane.ts';
 import { familyTable } from '../../../../../src/engines/nftables/kernel/family-table.ts';
 import { createRenderer } from '../../../../../src/engines/nftables/rows/render.ts';
 import { failureOf, serviceOfLine } from '../../../../../src/engines/nftables/state/failure.ts';
 import { SYSTEM_CLOCK } from '../../../../../src/sys/clock.ts';
+import type { RunOptions } from '../../../../../src/sys/exec.ts';
 import { DEFAULTS } from '../../../../support/nftables/transactions.ts';
 import { backend, clusterIp, planOf, servicePort } from '../../bpf/plans.ts';
 
@@ -102,6 +104,30 @@ test('a Service of which a rule is refused keeps what it had, and all others are
   acceptAll();
   expect((await dataplane.sync(next, ['default/web'], [])).failed).toEqual([]);
   expect(take().join()).toContain('10.1.1.7:8080');
+});
+
+test('a table that somebody has removed is written whole, and no Service is blamed', async () => {
+  const { dataplane, take, refuse } = memoryNft();
+  await dataplane.sync(planOf(web('10.1.1.5', '10.1.1.6'), dns('10.1.1.53')), 'all', []);
+  take();
+  refuse(/^(flush|delete) /, 'No such file or directory');
+  const next = planOf(web('10.1.1.7', '10.1.1.8'), dns('10.1.1.53'));
+  const { failed } = await dataplane.sync(next, ['default/web'], []);
+  const [script = ''] = take();
+  expect(failed).toEqual([]);
+  expect([script.includes('10.1.1.8'), script.includes('10.1.1.53')]).toEqual([true, true]);
+});
+
+test('tables that cannot be listed are removed all the same, and it is an error if they cannot be', () => {
+  const asked: string[] = [];
+  const nft = (code: number) => (_: string, args: readonly string[], options?: RunOptions) => {
+    asked.push(options?.stdin === undefined ? args.join(' ') : String(options.stdin));
+    return { code: args[0] === '-f' ? code : 127, stdout: '', stderr: 'nft: not found' };
+  };
+  const written = { table: 'ip fairlead of nftables', chains: 0 };
+  expect(removeTables(nft(0), ['IPv4'])).toEqual([written]);
+  expect(asked.at(-1)).toBe('delete table ip fairlead\n');
+  expect(() => removeTables(nft(127), ['IPv4'])).toThrow('nft is not installed');
 });
 
 test('a transaction of which nobody knows whose it is fails as a whole, and all is read again', async () => {

@@ -73,6 +73,11 @@ describe('the difference', () => {
     expect(lines.join()).not.toContain('10.1.1.1');
   });
 
+  it('switches a table on that somebody has switched off', () => {
+    const dormant = PRINTED.replace('{\n', '{\n\tflags dormant\n\n');
+    expect(repair(dormant)).toEqual(['add table ip fairlead']);
+  });
+
   it('removes what others have written into the table', () => {
     const foreign = PRINTED.replace('jump services', 'ip daddr 192.0.2.1 drop\n\t\tjump services')
       .replace('\tchain web {', '\tcounter mine {\n\t\tpackets 0 bytes 0\n\t}\n\n\tchain web {')
