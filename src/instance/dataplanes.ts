@@ -17,7 +17,7 @@ import type { DeviceSettings } from '../engines/bpf/kernel/packet/layer.ts';
 import type { Connections } from '../engines/connections.ts';
 import type { ComposedDataplane, Dataplane } from '../engines/dataplane.ts';
 import type { IptablesSettings } from '../engines/iptables/kernel/open.ts';
-import { createMoving } from '../engines/router/moving.ts';
+import { createMoving, type InPlace } from '../engines/router/moving.ts';
 import { createRouter } from '../engines/router/router.ts';
 import type { Fallback, Snapshot } from '../engines/snapshot.ts';
 import { FairleadError, reasonOf } from '../errors.ts';
@@ -122,13 +122,16 @@ async function openRules(settings: Opening, log: Logger): Promise<OpenedRules> {
   } catch (error) {
     const isMissing = error instanceof FairleadError && error.code === 'NO_IPTABLES';
     if (!isMissing || settings.asked === 'iptables') throw error;
-    return openInstead(error, () => openNftables(settings, log));
+    const opened = await openInstead(error, () => openNftables(settings, log));
+    return { ...opened, insteadOf: error.message };
   }
 }
 
 interface OpenedRules {
   readonly dataplane: Dataplane;
   readonly engine: RulesEngine;
+  /** Why it is not iptables, which was tried first. */
+  readonly insteadOf?: string;
 }
 
 /** Newer distributions have no iptables. */
@@ -177,12 +180,13 @@ async function rulesForPackets(
   fallback: Fallback,
   settings: Opening & Pick<DataplaneSettings, 'beforeRules'>,
   log: Logger,
-): Promise<Dataplane | undefined> {
+): Promise<InPlace | undefined> {
   try {
-    const { dataplane, engine } = await openWhenFree(() => openRules(settings, log));
-    settings.beforeRules(false, engine);
-    log.warn({ ...fallback }, fallbackMessage(engine));
-    return dataplane;
+    const opened = await openWhenFree(() => openRules(settings, log));
+    settings.beforeRules(false, opened.engine);
+    const served = fallbackBy(opened, fallback);
+    log.warn({ ...served }, fallbackMessage(opened.engine));
+    return { rules: opened.dataplane, fallback: served };
   } catch (error) {
     const fields = { reason: reasonOf(error), because: fallback.reason };
     log.warn(fields, 'rules cannot serve packets');
@@ -196,10 +200,12 @@ async function onlyRules(
   log: Logger,
 ): Promise<ComposedDataplane> {
   try {
-    const { dataplane: rules, engine } = await openRules(settings, log);
+    const opened = await openRules(settings, log);
+    const { dataplane: rules, engine } = opened;
     settings.beforeRules(true, engine);
-    if (fallback !== undefined) log.warn({ ...fallback }, fallbackMessage(engine));
-    const dataplane = createRouter([rules], fallback && fallbackBy(engine, fallback));
+    const served = fallback && fallbackBy(opened, fallback);
+    if (served !== undefined) log.warn({ ...served }, fallbackMessage(engine));
+    const dataplane = createRouter([rules], served);
     if (fallback !== undefined) explainLater(log);
     return dataplane;
   } catch (error) {
@@ -214,8 +220,12 @@ function withReasonOfBpf(error: unknown, fallback: Fallback | undefined): unknow
   return new FairleadError(code, `${message}; and eBPF cannot serve: ${fallback.reason}`, detail);
 }
 
-const fallbackBy = (engine: RulesEngine, fallback: Fallback): Fallback =>
-  engine === 'iptables' ? fallback : { ...fallback, by: engine };
+/** With why iptables does not serve either. */
+function fallbackBy({ engine, insteadOf }: OpenedRules, fallback: Fallback): Fallback {
+  if (engine === 'iptables') return fallback;
+  const reason = [fallback.reason, ...(insteadOf === undefined ? [] : [insteadOf])].join('; ');
+  return { ...fallback, by: engine, reason };
+}
 
 const fallbackMessage = (engine: RulesEngine): string =>
   `eBPF cannot serve all of this node, ${engine} does`;
@@ -233,10 +243,11 @@ async function withRules(
   }
   const fallback: Fallback = { what: 'packets', reason: refused.reason };
   try {
-    const { dataplane: rules, engine } = await openRules(settings, log);
-    log.warn({ ...fallback }, fallbackMessage(engine));
+    const opened = await openRules(settings, log);
+    const served = fallbackBy(opened, fallback);
+    log.warn({ ...served }, fallbackMessage(opened.engine));
     explainLater(log);
-    return createRouter([bpf, rules], fallbackBy(engine, fallback));
+    return createRouter([bpf, opened.dataplane], served);
   } catch (error) {
     log.warn({ reason: reasonOf(error) }, 'rules cannot serve packets either');
     return createRouter([bpf]);

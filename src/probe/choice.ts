@@ -82,8 +82,8 @@ const RULES = [
 ] as const satisfies readonly FeatureName[];
 
 /**
- * With auto what works by eBPF is served by it, and the rest by iptables, or by nftables where that does not work. What
- * could not be told counts as working: a start tries it.
+ * With auto what works by eBPF is served by it, and the rest by iptables, or by nftables where that does not work (why in
+ * this order: docs/adr/0049). What could not be told counts as working: a start tries it.
  */
 export function engineOf(results: Results, asked: Engine): Served | Refused {
   const sockets = firstNo(results, BPF_SOCKETS);
@@ -93,26 +93,42 @@ export function engineOf(results: Results, asked: Engine): Served | Refused {
     return rules === undefined ? byRules('iptables', []) : { ...NO_IPTABLES, ...rules };
   if (asked === 'nftables')
     return tables === undefined ? byRules('nftables', []) : { ...NO_NFTABLES, ...tables };
-  const other = rules === undefined ? 'iptables' : tables === undefined ? 'nftables' : undefined;
+  const other = chooseRules(rules, tables);
   if (sockets === undefined) return byBpf(results, asked === 'auto' ? other : undefined);
   const why = textOf(results, sockets);
   const { remedy } = FEATURES[sockets];
   if (asked === 'bpf') return { ok: false, code: CODES[sockets], reason: why, remedy };
-  if (rules === undefined || other !== undefined) return byRules(other ?? 'iptables', [why]);
+  if (other !== undefined) return byRules(other.engine, [why, ...other.why]);
   return {
     ...NO_IPTABLES,
-    reason: `eBPF: ${why}; iptables: ${rules.reason}`,
-    remedy: `for eBPF: ${remedy}; for iptables: ${rules.remedy}`,
+    reason: `eBPF: ${why}; iptables: ${rules?.reason}; nftables: ${tables?.reason}`,
+    remedy: `for eBPF: ${remedy}; for iptables: ${rules?.remedy}; for nftables: ${tables?.remedy}`,
   };
 }
 
-function byBpf(results: Results, rules: RulesEngine | undefined): Served {
+interface ChosenRules {
+  readonly engine: RulesEngine;
+  /** Why it is not iptables. */
+  readonly why: readonly string[];
+}
+
+/** @returns undefined: neither works */
+function chooseRules(
+  iptables: Refusal | undefined,
+  nftables: Refusal | undefined,
+): ChosenRules | undefined {
+  if (iptables === undefined) return { engine: 'iptables', why: [] };
+  if (nftables !== undefined) return undefined;
+  return { engine: 'nftables', why: [`iptables: ${iptables.reason}`] };
+}
+
+function byBpf(results: Results, rules: ChosenRules | undefined): Served {
   const refusedBy = packetsProblem(results);
   return {
     ok: true,
     sockets: 'bpf',
-    packets: refusedBy === undefined ? 'bpf' : (rules ?? 'nothing'),
-    why: refusedBy === undefined ? [] : [refusedBy],
+    packets: refusedBy === undefined ? 'bpf' : (rules?.engine ?? 'nothing'),
+    why: refusedBy === undefined ? [] : [refusedBy, ...(rules?.why ?? [])],
     ways: waysOf(results, refusedBy === undefined),
   };
 }

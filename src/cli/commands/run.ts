@@ -219,8 +219,10 @@ async function findAndWarn({ source, own, engine }: Config, log: Logger): Promis
     return;
   }
   if (isByRules) {
-    const effect = 'whichever has written its rules first translates packets';
-    log.warn({ found, effect, advice: 'stop kube-proxy' }, 'kube-proxy serves this node, too');
+    // The kernel asks chains of the same priority in this order.
+    const effect = 'whichever has made its chains last translates packets';
+    const advice = 'stop kube-proxy, then remove its rules with `fairlead cleanup --kube-proxy`';
+    log.warn({ found, effect, advice }, 'kube-proxy serves this node, too');
     return;
   }
   const effect = 'this agent translates packets first, so that the rules of kube-proxy match none';

@@ -7,13 +7,19 @@ import { Progress } from './progress.ts';
 import { createRouter } from './router.ts';
 import { createTurns } from './turns.ts';
 
+/** Rules, and what is said of why they serve. */
+export interface InPlace {
+  readonly rules: Dataplane;
+  readonly fallback: Fallback;
+}
+
 /**
  * @param first serves packets, and sockets
  * @param openRules undefined: rules cannot be written; it says why
  */
 export function createMoving(
   first: Dataplane,
-  openRules: (fallback: Fallback) => Promise<Dataplane | undefined>,
+  openRules: (fallback: Fallback) => Promise<InPlace | undefined>,
 ): ComposedDataplane {
   const turns = createTurns();
   const moves = createTurns();
@@ -33,17 +39,16 @@ export function createMoving(
   };
   let current = composed();
   const toRules = async (reason: string): Promise<boolean> => {
-    const fallback = { what: 'packets', reason } as const;
-    const opened = await openRules(fallback);
+    const opened = await openRules({ what: 'packets', reason });
     if (opened === undefined) return false;
     return turns(async () => {
       if (isClosed) {
-        opened.close();
+        opened.rules.close();
         return false;
       }
       rules?.close();
-      rules = opened;
-      current = composed(fallback);
+      rules = opened.rules;
+      current = composed(opened.fallback);
       return true;
     });
   };

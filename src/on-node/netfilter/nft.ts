@@ -22,8 +22,8 @@ const OF_IPTABLES = new Set([
 ]);
 /** What iptables-nft never writes, and its save leaves out: sets, maps, nft's own matches of tracked connections. */
 const FOREIGN = /"(?:set|vmap|map|ct)":|"right":"@/;
-/** Of kube-proxy, and of no other use to Services. */
-const OF_PROXIES = new Set(['kube-proxy']);
+/** Tables of kube-proxy, and of fairlead's nftables engine: of no other use to Services. */
+export const OF_PROXIES: ReadonlySet<string> = new Set(['kube-proxy', 'fairlead']);
 /** The destination of a connection is translated at this priority. */
 const DSTNAT = -100;
 

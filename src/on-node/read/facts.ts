@@ -20,6 +20,7 @@ import type {
   PolicyRule,
   Reading,
 } from '../facts.ts';
+import { OF_PROXIES } from '../netfilter/nft.ts';
 import { addressesIn, reversePaths } from './devices.ts';
 import { cgroupPrograms, devicePrograms } from './programs.ts';
 
@@ -146,7 +147,7 @@ function createMarksReader(): () => readonly MarkTarget[] {
 
 /** The table nat has the chains of Services, a hundred thousand on a large cluster. */
 const isAsked = (family: string, table: string): boolean =>
-  table !== 'kube-proxy' && !(table === 'nat' && ['ip', 'ip6'].includes(family));
+  !OF_PROXIES.has(table) && !(table === 'nat' && ['ip', 'ip6'].includes(family));
 
 // Names of BPF programs where the kernel tells none, which takes CAP_SYS_ADMIN: those of this instance are known by their pins.
 

@@ -37,7 +37,7 @@ describe.skipIf(!built.isReady)('a container of the image', () => {
     return await ended(await node.start({ command: argv, args: [] }));
   };
 
-  test('both kinds of iptables run in it, and a shell', async () => {
+  test('both kinds of iptables run in it, nft, and a shell', async () => {
     const kinds = ['iptables-nft', 'ip6tables-nft', 'iptables-legacy', 'ip6tables-legacy'];
     for (const name of kinds) {
       for (const end of ['', '-save', '-restore']) {
@@ -48,6 +48,7 @@ describe.skipIf(!built.isReady)('a container of the image', () => {
         ]);
       }
     }
+    expect(await program('nft', '--version')).toEqual([0, expect.stringMatching(/^nftables v1\./)]);
     expect(await program('sh', '-c', 'ls / | grep opt')).toEqual([0, 'opt']);
   });
 

@@ -323,7 +323,10 @@ describe('a sync that throws', () => {
   test('everything is synced when packets have moved before it', async () => {
     agent.stop();
     const beforeSync = vi.fn(async () => undefined);
-    const moving = createMoving(dataplane, async () => memoryDataplane(memoryTables()));
+    const moving = createMoving(dataplane, async (fallback) => ({
+      rules: memoryDataplane(memoryTables()),
+      fallback,
+    }));
     agent = createAgent({
       ...{ planner, dataplane: moving, addresses, auditIntervalMs: AUDIT_MS, beforeSync },
       log: createLogger('error', 'json'),

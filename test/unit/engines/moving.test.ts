@@ -3,7 +3,8 @@
 import { expect, test, vi } from 'vitest';
 import { bpfCapabilities, IPTABLES } from '../../../src/engines/capabilities.ts';
 import type { Dataplane } from '../../../src/engines/dataplane.ts';
-import { createMoving } from '../../../src/engines/router/moving.ts';
+import { createMoving, type InPlace } from '../../../src/engines/router/moving.ts';
+import type { Fallback } from '../../../src/engines/snapshot.ts';
 import { clusterIp, planOf, servicePort } from './bpf/plans.ts';
 import { fakeDataplane } from './support.ts';
 
@@ -22,7 +23,10 @@ function started(open?: () => Promise<Dataplane | undefined>) {
     },
   } as ReturnType<typeof fakeDataplane> & { capabilities: typeof WITH };
   const rules = fakeDataplane(IPTABLES, journal);
-  const openRules = vi.fn(open ?? (async () => rules));
+  const openRules = vi.fn(async (fallback: Fallback): Promise<InPlace | undefined> => {
+    const opened = open === undefined ? rules : await open();
+    return opened && { rules: opened, fallback };
+  });
   return { bpf, rules, journal, openRules, moving: createMoving(bpf, openRules) };
 }
 
@@ -41,6 +45,14 @@ test('rules serve packets, then eBPF again: who can do what, and why, follows', 
   expect([rules.isClosed, bpf.isClosed]).toEqual([true, false]);
   // What is in the kernel is left to the hand-over of engines.
   expect(rules.lines()).toContain('web 10.96.0.10:80/TCP');
+});
+
+test('the status names the rules that serve, as whoever opened them says', async () => {
+  const { moving, rules, openRules } = started();
+  const fallback = { what: 'packets', by: 'nftables', reason: 'a firewall; no iptables' } as const;
+  openRules.mockResolvedValueOnce({ rules, fallback });
+  expect(await moving.movePackets?.('a firewall')).toBe(true);
+  expect(moving.installation.fallback).toEqual(fallback);
 });
 
 test('the sync after a move is of everything, rules first, whatever was asked', async () => {

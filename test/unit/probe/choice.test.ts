@@ -49,7 +49,7 @@ const LINES: readonly (readonly [name: string, Answers, Engine, string])[] = [
     'packet programs refused, and no iptables',
     no('packet programs', 'iptables-nft', 'iptables-legacy'),
     'auto',
-    'sockets bpf, packets nftables: packet programs: no packet programs',
+    'sockets bpf, packets nftables: packet programs: no packet programs: iptables: iptables-nft: no iptables-nft; iptables-legacy: no iptables-legacy',
   ],
   [
     'packet programs refused, and no rules',
@@ -61,8 +61,39 @@ const LINES: readonly (readonly [name: string, Answers, Engine, string])[] = [
     'neither eBPF nor iptables',
     no('bpf()', 'xt_statistic'),
     'auto',
-    'sockets nftables, packets nftables: bpf(): no bpf()',
+    'sockets nftables, packets nftables: bpf(): no bpf(): iptables: xt_statistic: no xt_statistic',
   ],
+  [
+    'no eBPF, and both kinds of rules',
+    no('bpf()'),
+    'auto',
+    'sockets iptables, packets iptables: bpf(): no bpf()',
+  ],
+  [
+    'no eBPF, no iptables-nft, iptables-legacy',
+    no('bpf()', 'iptables-nft'),
+    'auto',
+    'sockets iptables, packets iptables: bpf(): no bpf()',
+  ],
+  [
+    'no eBPF, and nft alone is installed',
+    no('bpf()', 'iptables-nft', 'iptables-legacy'),
+    'auto',
+    'sockets nftables, packets nftables: bpf(): no bpf(): iptables: iptables-nft: no iptables-nft; iptables-legacy: no iptables-legacy',
+  ],
+  [
+    'no eBPF, no iptables; of nftables it could not be told',
+    { ...no('bpf()', 'xt_statistic'), 'nftables IPv4': 'could not tell' },
+    'auto',
+    'sockets nftables, packets nftables: bpf(): no bpf(): iptables: xt_statistic: no xt_statistic',
+  ],
+  [
+    'no eBPF, and no rules of either kind',
+    no('bpf()', 'xt_statistic', 'nftables IPv4'),
+    'auto',
+    'NO_IPTABLES: eBPF: bpf(): no bpf(); iptables: xt_statistic: no xt_statistic; nftables: nftables IPv4: no nftables IPv4',
+  ],
+
   ['nftables', {}, 'nftables', 'sockets nftables, packets nftables'],
   ['no nftables', no('nftables IPv4'), 'nftables', 'NO_NFTABLES: nftables IPv4: no nftables IPv4'],
   [
@@ -106,7 +137,7 @@ const LINES: readonly (readonly [name: string, Answers, Engine, string])[] = [
     'neither',
     no('bpf()', 'nf_conntrack'),
     'auto',
-    'NO_IPTABLES: eBPF: bpf(): no bpf(); iptables: nf_conntrack: no nf_conntrack',
+    'NO_IPTABLES: eBPF: bpf(): no bpf(); iptables: nf_conntrack: no nf_conntrack; nftables: nf_conntrack: no nf_conntrack',
   ],
   [
     'what could not be told is tried',

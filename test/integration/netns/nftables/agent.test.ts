@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The agent on nftables alone: real sockets of a pod and of the node reach Services; what others remove comes back, what
 // they put into its table goes, and what they have elsewhere stays. Another engine takes over, and connections live.
+import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { type RunResult, run } from '../../../../src/sys/exec.ts';
-import { type Agent, ownPaths, runCommand } from '../../../../tools/lab/agent.ts';
+import { type Agent, ownPaths, runCommand, startAgent } from '../../../../tools/lab/agent.ts';
 import { insideSandbox } from '../../../../tools/lab/sandbox.ts';
 import { startClient } from '../../../../tools/lab/traffic.ts';
 import { service, target } from '../../../support/builders.ts';
@@ -132,6 +135,27 @@ test.each([
     expect((await inNode('nft', 'list', 'tables')).stdout).toContain('table ip theirs');
   },
 );
+
+test('--engine auto, without eBPF and iptables: nftables serves, and the status says why', async () => {
+  await agent.stop();
+  const folder = mkdtempSync(join(tmpdir(), 'fairlead-nft-alone-'));
+  try {
+    const { stdout } = await run('sh', ['-c', 'command -v nft']);
+    symlinkSync(stdout.trim(), join(folder, 'nft'));
+    const wrapper = ['setpriv', '--bounding-set=-bpf,-perfmon,-sys_admin', '/usr/bin/env'];
+    const instance = { ...node.instance, wrapper: [...wrapper, `PATH=${folder}`] };
+    agent = await startAgent(instance, PERIODS);
+    await node.programmed();
+    expect(await node.client().once(target(web))).toMatchObject({ kind: 'answered' });
+    expect((await node.status()).fallback).toMatchObject({
+      what: 'sockets and packets',
+      by: 'nftables',
+      reason: expect.stringMatching(/CAP_BPF.*; no iptables works on this node: .*was not found/),
+    });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
 
 test.each(['bpf', 'iptables'])(
   'the engine %s takes over, and back; a connection lives',

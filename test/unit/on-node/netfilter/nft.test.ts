@@ -96,6 +96,7 @@ test.each([
   ['other kinds than ping', [match(ICMP_TYPE, 'echo-request', '!='), DROP], RAW],
   ['after the translation', [match(PORT, 30_080), DROP], { hook: 'prerouting', prio: 0 }],
   ['of kube-proxy', [match(PORT, 30_080), DROP], { ...RAW, table: 'kube-proxy' }],
+  ['of fairlead', [match(PORT, 30_080), DROP], { ...RAW, table: 'fairlead' }],
   ['of iptables-nft, raw', [match(PORT, 30_080), DROP], OF_RAW],
   [
     'of iptables-nft, mangle',
