@@ -36,14 +36,17 @@ export function createRemovalGuard(dir: string, delayMs: number, clock: Clock): 
     const now = clock.monotonicMs();
     if (loss !== undefined && now - recent.fromMs > delayMs)
       recent = { fromMs: now, before: loss.before };
-    const isMuch = [recent.before, loss?.before].find((before) => isMost(before, loss));
-    if (loss === undefined || isMuch === undefined) {
+    // Files come back one after the other, too: what is not back yet waits on.
+    const whileWaiting = since === undefined ? undefined : loss?.before;
+    const measured =
+      [recent.before, loss?.before].find((before) => isMost(before, loss)) ?? whileWaiting;
+    if (loss === undefined || measured === undefined) {
       since = undefined;
       return undefined;
     }
     since ??= { ms: now, until: timeText(clock.nowMs() + delayMs) };
     const leftMs = since.ms + delayMs - now;
-    if (leftMs > 0) return { leftMs, problem: problemOf(dir, isMuch, loss, since.until) };
+    if (leftMs > 0) return { leftMs, problem: problemOf(dir, measured, loss, since.until) };
     since = undefined;
     recent = { fromMs: now, before: loss.after };
     return undefined;

@@ -48,6 +48,16 @@ describe('the removal guard', () => {
     expect(waitsFor(8, 10)).toBeUndefined();
   });
 
+  test('goes on while files come back one after the other', () => {
+    const { waitsFor, textFor, pass } = guarded();
+    waitsFor(8, 10);
+    pass(1_000);
+    expect(waitsFor(3, 10)).toBe(DELAY_MS - 1_000);
+    expect(textFor(1, 10)).toMatch(/^1 of 10 Services/);
+    expect(waitsFor(0, 10)).toBeUndefined();
+    expect(waitsFor(1, 10)).toBeUndefined();
+  });
+
   test('begins anew when the files have been back in between', () => {
     const { waitsFor, pass } = guarded();
     waitsFor(8, 10);
