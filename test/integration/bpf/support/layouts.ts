@@ -23,7 +23,8 @@ export function mapsObject(layout: 'present' | 'former' | 'other'): Uint8Array {
   const folder = mkdtempSync(join(tmpdir(), 'fairlead-layouts-'));
   try {
     cpSync(sources, folder, { recursive: true });
-    if (layout === 'other') for (const path of ['common', 'packet']) change(join(folder, path));
+    if (layout === 'other')
+      for (const path of ['common', 'packet', 'packet/conn']) change(join(folder, path));
     if (layout === 'former') makeFormer(join(folder, 'packet/conn/maps.h'));
     writeFileSync(join(folder, 'maps.bpf.c'), MAPS);
     writeFileSync(

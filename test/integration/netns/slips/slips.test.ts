@@ -30,6 +30,12 @@ const OTHERS = Array.from({ length: 11 }, (_, index) => ({
 const DELAY = '4s';
 const hasStrace = runSync('strace', ['--version']).code === 0;
 
+/** All of its threads. */
+const isStopped = (pid: number): boolean =>
+  readdirSync(`/proc/${pid}/task`).every((thread) =>
+    / T \d/.test(readFileSync(`/proc/${pid}/task/${thread}/stat`, 'utf8')),
+  );
+
 describe.each(['bpf', 'iptables'])('slips, with --engine %s', (engine) => {
   let node: Awaited<ReturnType<typeof startOneNode>>;
   let agent: Agent;
@@ -56,6 +62,7 @@ describe.each(['bpf', 'iptables'])('slips, with --engine %s', (engine) => {
   const atOnce = async (change: () => void): Promise<void> => {
     const { pid } = await node.status();
     process.kill(pid, 'SIGSTOP');
+    await untilHolds(() => expect(isStopped(pid)).toBe(true));
     change();
     process.kill(pid, 'SIGCONT');
   };
@@ -185,6 +192,7 @@ describe.each(['bpf', 'iptables'])('slips, with --engine %s', (engine) => {
     expect(stdout).toMatch(/removals? of most Services waits?/);
     expect(await owners()).toEqual(['web']);
     for (const name of names) renameSync(join(`${path}.kept`, name), join(path, name));
+    await untilHolds(async () => expect(await problems()).toEqual([]));
   });
 
   test('most Services emptied in their files: they wait, are told, and stay if the files are mended', async () => {
