@@ -2,13 +2,19 @@
 // The dataplanes that an agent composes (dataplanes.ts opens them), for commands that explain without one.
 
 import type { Engine } from '../config/types.ts';
-import { bpfCapabilities, type Capabilities, IPTABLES } from '../engines/capabilities.ts';
+import {
+  bpfCapabilities,
+  type Capabilities,
+  IPTABLES,
+  userspaceCapabilities,
+} from '../engines/capabilities.ts';
 import type { DataplaneSettings } from '../instance/dataplanes.ts';
 
 /** In the order in which they are asked to serve a frontend. */
 export const composed = ({
   engine,
   devices,
-}: Pick<DataplaneSettings, 'devices'> & { readonly engine: Engine }): readonly Capabilities[] => [
-  engine === 'iptables' ? IPTABLES : bpfCapabilities({ packets: devices !== undefined }),
-];
+}: Pick<DataplaneSettings, 'devices'> & { readonly engine: Engine }): readonly Capabilities[] => {
+  if (engine === 'userspace') return [userspaceCapabilities('port-map')];
+  return [engine === 'iptables' ? IPTABLES : bpfCapabilities({ packets: devices !== undefined })];
+};

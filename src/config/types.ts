@@ -106,7 +106,7 @@ export interface OwnSettings {
 }
 
 /** auto: bpf, and iptables for what this node cannot do with eBPF. */
-export type Engine = 'auto' | 'bpf' | 'iptables';
+export type Engine = 'auto' | 'bpf' | 'iptables' | 'userspace';
 
 export interface Config {
   readonly plan: PlanSettings;

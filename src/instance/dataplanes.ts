@@ -33,7 +33,7 @@ import { mayHaveProxyRules } from './preflight/other-proxies.ts';
 
 export interface DataplaneSettings {
   /** The one to begin with, and why it is not bpf although --engine is auto. */
-  readonly engine: 'bpf' | 'iptables';
+  readonly engine: 'bpf' | 'iptables' | 'userspace';
   readonly reason?: string | undefined;
   /** --engine: with auto iptables serves what bpf cannot. */
   readonly asked: Engine;
@@ -68,6 +68,7 @@ export function dataplaneOf(settings: DataplaneSettings, log: Logger): OpenDatap
     const fallback = reason === undefined ? undefined : { what: BOTH, reason };
     return () => onlyRules(settings, fallback, log);
   }
+  if (engine === 'userspace') return () => ownSockets(settings, log);
   checkKernel();
   const { path: cgroupRoot } = checkCgroupRoot(settings.cgroupRoot);
   return async (network) => {
@@ -113,6 +114,13 @@ const openBpf = (
 async function openRules(settings: Opening, log: Logger): Promise<Dataplane> {
   const { openIptablesDataplane } = await import('../engines/iptables/kernel/open.ts');
   return openIptablesDataplane({ ...settings.iptables, holder: holderOf(settings) }, log);
+}
+
+/** Loaded only if it is needed. */
+async function ownSockets({ runDir }: Opening, log: Logger): Promise<ComposedDataplane> {
+  const { openUserspaceDataplane } = await import('../engines/userspace/kernel/open.ts');
+  const addsAddresses = holds({ status: ownStatus() }, 'CAP_NET_ADMIN');
+  return createRouter([openUserspaceDataplane({ runDir, addsAddresses }, log)]);
 }
 
 const FREE_WITHIN_MS = 10_000;

@@ -5,8 +5,8 @@ import type { ErrorCode } from '../errors.ts';
 import { FEATURES, type FeatureName } from './features.ts';
 import { type Answer, type Results, resultOf } from './results.ts';
 
-export type Engine = 'auto' | 'bpf' | 'iptables';
-export type ServedBy = 'bpf' | 'iptables' | 'nothing';
+export type Engine = 'auto' | 'bpf' | 'iptables' | 'userspace';
+export type ServedBy = 'bpf' | 'iptables' | 'userspace' | 'nothing';
 
 export interface Served {
   readonly ok: true;
@@ -85,6 +85,7 @@ const RULES = [
  * tries it.
  */
 export function engineOf(results: Results, asked: Engine): Served | Refused {
+  if (asked === 'userspace') return BY_SOCKETS;
   const sockets = firstNo(results, BPF_SOCKETS);
   const rules = iptablesProblem(results);
   if (asked === 'iptables') return rules === undefined ? byIptables([]) : noIptables(rules);
@@ -147,6 +148,11 @@ const byIptables = (why: readonly string[]): Served => ({
   why,
   ways: NO_WAYS,
 });
+
+/** Needs nothing that a node may lack. */
+const BY_SOCKETS: Served = {
+  ...{ ok: true, sockets: 'userspace', packets: 'userspace', why: [], ways: NO_WAYS },
+};
 
 type Refusal = Pick<Refused, 'reason' | 'remedy'>;
 

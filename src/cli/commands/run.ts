@@ -96,7 +96,7 @@ async function serve(loaded: LoadedConfig, log: Logger, signals: StopSignals): P
     warnings.push(...applyKernelSettings(config, log));
   }
   const settings = await settingsOf(loaded, chosen, { log, warnings });
-  await warnOfOthers({ ...config, engine: chosen.engine }, log);
+  if (chosen.engine !== 'userspace') await warnOfOthers({ ...config, engine: chosen.engine }, log);
   if (chosen.engine === 'bpf') warnOfKubeProxy(config, log);
   const { isEphemeral } = config.own;
   const paths = { bpfRoot: resolve(config.own.bpfRoot), runDir: settings.runDir };
@@ -125,7 +125,7 @@ async function serve(loaded: LoadedConfig, log: Logger, signals: StopSignals): P
     instance.stop();
     readyFile.remove();
     if (!isEphemeral || instance.isHandedOver())
-      log.info({ signal }, 'stopped, traffic keeps flowing');
+      log.info({ signal }, stopText(chosen, instance.isHandedOver()));
     if (instance.isHandedOver()) void instance.answered().then(() => process.exit(0));
     else process.exit(0);
   };
@@ -144,9 +144,20 @@ async function serve(loaded: LoadedConfig, log: Logger, signals: StopSignals): P
   await instance.failed;
 }
 
+const stopText = ({ engine }: ChosenEngine, isHandedOver: boolean): string =>
+  engine === 'userspace' && !isHandedOver
+    ? 'stopped, and with it the connections that it relayed'
+    : 'stopped, traffic keeps flowing';
+
 /** What an agent that runs must have in common with this one, if --take-over is given. */
 function takesOverAs({ own }: Config, { engine }: ChosenEngine): InstanceOptions['takesOverAs'] {
   if (!own.takesOver) return undefined;
+  if (engine === 'userspace') {
+    throw new FairleadError(
+      'BAD_OPTION',
+      '--take-over has no effect on connections with --engine userspace, which end with the agent: leave it out, and stop the other agent first',
+    );
+  }
   const cgroupRoot = engine === 'bpf' ? checkCgroupRoot(rootOf(own)).path : undefined;
   return { bpfRoot: resolve(own.bpfRoot), cgroupRoot };
 }
