@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# An image that runs fairlead in a cluster (deploy/) or from manifests; docs/image.md describes it. The program has two names:
+# An image that runs fairlead in a cluster (deploy/) or from manifests; docs/install/image.md describes it. The program has two names:
 # `fairlead`, and `kube-proxy`, so that a DaemonSet that starts /usr/local/bin/kube-proxy starts it too.
 #
 #   docker build -t fairlead:0.1.0 .

@@ -7,15 +7,35 @@ const afterBuild = ['conventions/docs', 'tools/bench/parts'].map(
   (name) => `test/unit/${name}.test.ts`,
 );
 
-/** Files that touch the kernel: one at a time, one project after the other. */
-function kernelProject(name: string, groupOrder: number, isolate = true, files = '**/*.test.ts') {
+interface KernelProject {
+  readonly isolate?: boolean;
+  readonly files?: string;
+  readonly timeoutMs?: number;
+}
+
+/** What hangs fails within this, also on a machine with other work. A test that needs longer says so, and why. */
+const TIMEOUT_MS = 120_000;
+/** Of stages that build images or start machines. */
+const BUILDING_MS = 900_000;
+
+/**
+ * Files that touch the kernel: each makes namespaces, cgroups and pins of its own, and scripts/test says how many run beside each other.
+ * By default one at a time, one project after the other.
+ */
+function kernelProject(
+  name: string,
+  groupOrder: number,
+  { isolate = true, files = '**/*.test.ts', timeoutMs = TIMEOUT_MS }: KernelProject = {},
+) {
   return {
     extends: true as const,
     test: {
       name,
       include: [`test/integration/${name}/${files}`],
-      maxWorkers: 1,
+      maxWorkers: Number(process.env['FAIRLEAD_WORKERS'] ?? 1),
       isolate,
+      testTimeout: timeoutMs,
+      hookTimeout: timeoutMs,
       sequence: { groupOrder },
     },
   };
@@ -23,9 +43,8 @@ function kernelProject(name: string, groupOrder: number, isolate = true, files =
 
 export default defineConfig({
   test: {
-    // For a machine with other work: they cost time only where a test hangs.
-    testTimeout: 900_000,
-    hookTimeout: 900_000,
+    testTimeout: TIMEOUT_MS,
+    hookTimeout: TIMEOUT_MS,
     pool: 'forks',
     projects: [
       {
@@ -36,6 +55,8 @@ export default defineConfig({
           exclude: afterBuild,
           // Unit tests share nothing that one could spoil: fresh modules for each file cost half the time.
           isolate: false,
+          // By default one core is left alone, which is half of a small machine.
+          maxWorkers: '100%',
           sequence: { groupOrder: 1 },
         },
       },
@@ -46,20 +67,19 @@ export default defineConfig({
       kernelProject('packets', 6),
       kernelProject('nodes', 6),
       kernelProject('oracle', 7),
-      kernelProject('image', 8),
-      kernelProject('vm', 9),
+      kernelProject('image', 8, { timeoutMs: BUILDING_MS }),
+      kernelProject('vm', 9, { timeoutMs: BUILDING_MS }),
       kernelProject('networks', 10),
       // For kernels that the host need not have: files of the project `kernels` run them in virtual machines.
-      kernelProject('guest', 11),
+      kernelProject('guest', 11, { timeoutMs: BUILDING_MS }),
       // Its files share the virtual machines. FAIRLEAD_KERNEL leaves out those that are for another kernel alone.
-      kernelProject(
-        'kernels',
-        12,
-        false,
-        `{,lab/${process.env['FAIRLEAD_KERNEL'] ?? '*'}/}*.test.ts`,
-      ),
-      kernelProject('chart', 13),
-      kernelProject('e2e', 13),
+      kernelProject('kernels', 12, {
+        isolate: false,
+        files: `{,lab/${process.env['FAIRLEAD_KERNEL'] ?? '*'}/}*.test.ts`,
+        timeoutMs: BUILDING_MS,
+      }),
+      kernelProject('chart', 13, { timeoutMs: BUILDING_MS }),
+      kernelProject('e2e', 13, { timeoutMs: BUILDING_MS }),
       // Compares the documents with what was built, so it comes last.
       { extends: true, test: { name: 'docs', include: afterBuild, sequence: { groupOrder: 14 } } },
     ],

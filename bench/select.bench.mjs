@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nanoseconds per choice of a backend at 10,000 Services with 10 backends, random access, over an
-// empty program and beside one hash entry per slot (bench/bpf/select.bpf.c), and of a miss; then what the hooks add to
-// socket calls (hooks/hooks.mjs). Needs root and `npm run build`. `--json` prints one line; `ratio` is
-// hash-per-slot over ours.
+// empty program and beside one hash entry per slot (bench/bpf/select.bpf.c), and of a miss. Needs root and
+// `npm run build`. `--json` prints one line; `ratio` is hash-per-slot over ours.
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -14,7 +13,6 @@ import {
   SLOTS_PER_BLOCK,
 } from '../build/js/engines/bpf/layout/layout.js';
 import { openObject } from '../build/js/sys/native.js';
-import { measureHooks, printHooks } from './hooks/hooks.mjs';
 
 const SERVICES = 10_000;
 const BACKENDS = 10;
@@ -163,9 +161,8 @@ try {
     picksPerRun: REPEAT,
     rounds: ROUNDS,
   };
-  const [hooks] = await measureHooks();
   if (process.argv.includes('--json')) {
-    console.log(JSON.stringify({ ...figures, hooks }));
+    console.log(JSON.stringify(figures));
   } else {
     console.log(`${SERVICES} Services x ${BACKENDS} backends, random access, ns per choice`);
     console.log(`  empty program   ${String(emptyNs).padStart(5)}  (taken off below)`);
@@ -174,7 +171,6 @@ try {
     console.log(`  ratio           ${figures.ratio.toFixed(1).padStart(5)}`);
     console.log(`  a miss          ${String(figures.missNs).padStart(5)}`);
     console.log(`  … in a range of ClusterIPs ${figures.missInServiceRangeNs}`);
-    printHooks(hooks);
   }
 } finally {
   object.close();

@@ -15,7 +15,7 @@ fi
 say() { printf '%s\n' "$*"; }
 tell() { printf '%s\n' "$*" >&2; }
 
-# complain CODE MESSAGE: one line on stderr, then exit with CODE (docs/exit-codes.md).
+# complain CODE MESSAGE: one line on stderr, then exit with CODE (docs/errors.md).
 complain() {
   printf 'error: %s\n' "$2" >&2
   exit "$1"

@@ -23,6 +23,7 @@ export const ERRORS = {
   OLD_KERNEL: EXIT.unsupported,
   NO_BPFFS: EXIT.unsupported,
   NO_IPTABLES: EXIT.unsupported,
+  NO_NFTABLES: EXIT.unsupported,
   NO_PROGRAM: EXIT.unsupported,
   IPTABLES_IN_USE: EXIT.failed,
   RESTORE_FAILED: EXIT.failed,

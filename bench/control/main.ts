@@ -1,31 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // `npm run bench:control`: the cost of following a control plane of a given size, for fairlead and for kube-proxy.
-// Figures go to standard output and into a JSON file, progress to standard error. With --document it measures
-// nothing and writes the figures of such a file into docs/bench.md.
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { packageRoot } from '../../src/sys/package.ts';
+// Figures go to standard output and into a JSON file, progress to standard error. With --markdown it measures
+// nothing and prints the figures of such a file as tables of Markdown.
 import { prepareKubeProxy } from '../../test/integration/cluster/kube-proxy/kube-proxy.ts';
 import { type Binaries, prepareCluster } from '../../test/integration/cluster/programs/binaries.ts';
 import { kubernetesVersion } from '../../test/support/programs/kubernetes.ts';
 import { exitOnSignals } from '../../tools/lab/topology.ts';
-import { environment } from './environment.ts';
+import { environment } from '../lib/environment.ts';
+import { printMarkdown, tell, writeReport } from '../lib/reports.ts';
 import { type Options, parseOptions } from './options.ts';
-import { partOf, replaceFigures } from './report/document.ts';
 import type { Report, SizeFigures } from './report/figures.ts';
 import { reportMarkdown } from './report/markdown.ts';
 import { sizeText } from './report/text.ts';
 import { measureSize } from './rounds.ts';
 import { API_SERVER_FLAGS } from './site.ts';
 
-/** docs/exit-codes.md: a requirement that this machine does not meet. */
+/** docs/errors.md: a requirement that this machine does not meet. */
 const EXIT_UNSUPPORTED = 5;
 /** A build just before leaves some. */
 const BUSY_LOAD = 1;
-
-function tell(what: string): void {
-  process.stderr.write(`bench: ${what}\n`);
-}
 
 async function prepare(options: Options): Promise<Binaries> {
   const readiness = await prepareCluster();
@@ -53,7 +46,7 @@ async function measureAll(options: Options): Promise<void> {
         ...{ ...where, kubernetes: kubernetesVersion(), apiServerFlags: API_SERVER_FLAGS },
         iptables: options.iptables,
         sizes: [...sizes, size],
-      });
+      } satisfies Report);
     const size = await measureSize({ binaries, services, options, keep, tell });
     sizes.push(size);
     process.stdout.write(`${sizeText(size)}\n\n`);
@@ -61,22 +54,6 @@ async function measureAll(options: Options): Promise<void> {
   tell(`figures are in ${options.json}`);
 }
 
-function writeReport(path: string, report: Report): void {
-  mkdirSync(dirname(path), { recursive: true });
-  writeFileSync(path, `${JSON.stringify(report, undefined, 2)}\n`);
-}
-
-function writeDocument({ json }: Options): void {
-  const report: Report = JSON.parse(readFileSync(json, 'utf8'));
-  const path = join(packageRoot(), 'docs', 'bench.md');
-  const document = readFileSync(path, 'utf8');
-  writeFileSync(
-    path,
-    replaceFigures(document, reportMarkdown(report), 'bench:control', partOf(report)),
-  );
-  tell(`${json} is now in docs/bench.md`);
-}
-
 const options = parseOptions(process.argv.slice(2));
-if (options.document) writeDocument(options);
+if (options.markdown) printMarkdown<Report>(options.json, (report) => [reportMarkdown(report)]);
 else await measureAll(options);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The options of `npm run bench:control`.
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { Command, Option } from 'commander';
+import { count, counts, listOf } from '../../tools/bench/lib/options.ts';
 import { PROXIES, type ProxyName, VARIANTS, type Variant } from './report/figures.ts';
 
 export interface Options {
@@ -17,8 +18,8 @@ export interface Options {
   /** Limit on single changes per series. */
   readonly changes: number;
   readonly json: string;
-  /** Measure nothing, write the figures of the file into docs/bench.md. */
-  readonly document: boolean;
+  /** Measure nothing, print the figures of the file as Markdown. */
+  readonly markdown: boolean;
 }
 
 export function parseOptions(argv: readonly string[]): Options {
@@ -29,10 +30,10 @@ export function parseOptions(argv: readonly string[]): Options {
     .option(
       '--services <list>',
       'how many Services, 10 endpoints each',
-      numbers,
+      counts,
       [100, 1_000, 10_000],
     )
-    .option('--proxies <list>', `columns, of ${PROXIES.join(', ')}`, proxies, [...PROXIES])
+    .option('--proxies <list>', `columns, of ${PROXIES.join(', ')}`, listOf(PROXIES), [...PROXIES])
     .addOption(
       new Option('--iptables <variant>', 'iptables tools of fairlead and of kube-proxy')
         .choices(VARIANTS)
@@ -44,28 +45,11 @@ export function parseOptions(argv: readonly string[]): Options {
     .option('--brief', 'only the start, and single changes while nothing else changes', false)
     .option('--json <file>', 'where the figures go', 'build/bench/control.json')
     .option(
-      '--document',
-      'measure nothing: write the figures of that file into docs/bench.md',
+      '--markdown',
+      'measure nothing: print the figures of that file as tables of Markdown',
       false,
     )
     .allowExcessArguments(false)
     .parse(argv, { from: 'user' })
     .opts<Options>();
-}
-
-function numbers(text: string): readonly number[] {
-  return text.split(',').map(count);
-}
-
-function count(text: string): number {
-  if (!/^[1-9]\d*$/.test(text)) throw new InvalidArgumentError(`${text} is not a number above 0.`);
-  return Number(text);
-}
-
-/** In the order of the table. */
-function proxies(text: string): readonly ProxyName[] {
-  const wanted = text.split(',');
-  const unknown = wanted.find((name) => !PROXIES.some((proxy) => proxy === name));
-  if (unknown !== undefined) throw new InvalidArgumentError(`Unknown proxy ${unknown}.`);
-  return PROXIES.filter((name) => wanted.includes(name));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The columns of one size, in rounds: each has a turn in every round, so that other work of the machine strikes all.
 import type { Binaries } from '../../test/integration/cluster/programs/binaries.ts';
+import { turns } from '../../tools/lab/columns/turns.ts';
 import { measureColumn } from './measure.ts';
 import type { Options } from './options.ts';
 import { isFinished, type Round, type SizeFigures } from './report/figures.ts';
@@ -49,9 +50,8 @@ async function measureRound(spec: RoundSpec): Promise<void> {
   const { site, options, earlier, onColumn, tell } = spec;
   const { proxies, changes, limit, brief } = options;
   const number = earlier.length;
-  const first = number % proxies.length;
   let round: Round = {};
-  for (const proxy of [...proxies.slice(first), ...proxies.slice(0, first)]) {
+  for (const proxy of turns(proxies, number)) {
     if (earlier.some(({ [proxy]: column }) => column !== undefined && !isFinished(column)))
       continue;
     const where = `${site.services}, ${proxy}, round ${number + 1}`;

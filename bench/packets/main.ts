@@ -1,29 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // `npm run bench:packets`: what packets through a NodePort cost a node, for fairlead, for kube-proxy and for routing
-// without a Service. Tables go to standard output, figures into a JSON file, progress to standard error. With --document
-// it measures nothing and writes the figures of such a file into docs/bench.md.
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { packageRoot } from '../../src/sys/package.ts';
+// without a Service. Tables go to standard output, figures into a JSON file, progress to standard error. With --markdown
+// it measures nothing and prints the figures of such a file as tables of Markdown.
 import { prepareKubeProxy } from '../../test/integration/cluster/kube-proxy/kube-proxy.ts';
 import { prepareCluster } from '../../test/integration/cluster/programs/binaries.ts';
+import { asText, type Cells } from '../../tools/bench/lib/tables.ts';
 import { exitOnSignals } from '../../tools/lab/topology.ts';
-import { environment } from '../control/environment.ts';
-import { replaceFigures } from '../control/report/document.ts';
+import { environment } from '../lib/environment.ts';
+import { printMarkdown, tell, writeReport } from '../lib/reports.ts';
 import { measureFrames } from './frames/measure.ts';
 import { measureAll } from './measure.ts';
 import { type Options, parseOptions } from './options.ts';
 import { type ColumnName, columnsOf, type PacketReport } from './report/figures.ts';
 import { frameTables } from './report/frames/table.ts';
 import { framesMarkdown, packetMarkdown } from './report/markdown.ts';
-import { asText, type Cells, programCells, rateCells, skippedLines } from './report/table.ts';
+import { programCells, rateCells, skippedLines } from './report/table.ts';
 
-/** docs/exit-codes.md: a requirement that this machine does not meet. */
+/** docs/errors.md: a requirement that this machine does not meet. */
 const EXIT_UNSUPPORTED = 5;
-
-function tell(what: string): void {
-  process.stderr.write(`bench: ${what}\n`);
-}
 
 interface KubeProxyPath {
   readonly path?: string;
@@ -83,25 +77,10 @@ async function measure(options: Options): Promise<void> {
   tell(`figures are in ${options.json}`);
 }
 
-function writeReport(path: string, report: PacketReport): void {
-  mkdirSync(dirname(path), { recursive: true });
-  writeFileSync(path, `${JSON.stringify(report, undefined, 2)}\n`);
-}
-
-function writeDocument({ json }: Options): void {
-  const report: PacketReport = JSON.parse(readFileSync(json, 'utf8'));
-  const path = join(packageRoot(), 'docs', 'bench.md');
-  let document = readFileSync(path, 'utf8');
-  if (report.sizes.length > 0) {
-    document = replaceFigures(document, packetMarkdown(report), 'bench:packets');
-  }
-  if (report.frames.length > 0) {
-    document = replaceFigures(document, framesMarkdown(report), 'bench:packets', 'frames');
-  }
-  writeFileSync(path, document);
-  tell(`${json} is now in docs/bench.md`);
-}
-
 const options = parseOptions(process.argv.slice(2));
-if (options.document) writeDocument(options);
-else await measure(options);
+if (options.markdown) {
+  printMarkdown<PacketReport>(options.json, (report) => [
+    ...(report.sizes.length > 0 ? [packetMarkdown(report)] : []),
+    ...(report.frames.length > 0 ? [framesMarkdown(report)] : []),
+  ]);
+} else await measure(options);

@@ -2,6 +2,7 @@
 // The options of `npm run bench:packets`.
 import { cpus } from 'node:os';
 import { Command, InvalidArgumentError } from 'commander';
+import { count, counts, listOf } from '../../tools/bench/lib/options.ts';
 import { COLUMNS, type ColumnName, type Part } from './report/figures.ts';
 
 export interface Options {
@@ -17,8 +18,8 @@ export interface Options {
   /** With the compiled programs of another build, for the column `other`. */
   readonly programs: string | undefined;
   readonly json: string;
-  /** Measure nothing, write the figures of the file into docs/bench.md. */
-  readonly document: boolean;
+  /** Measure nothing, print the figures of the file as Markdown. */
+  readonly markdown: boolean;
 }
 
 interface Flags extends Omit<Options, 'scale'> {
@@ -33,9 +34,11 @@ export function parseOptions(argv: readonly string[]): Options {
     .description(
       'NodePort traffic through a node: plain routing, fairlead and kube-proxy, side by side',
     )
-    .option('--services <list>', 'how many Services, 10 endpoints each', numbers, [1, 10_000])
-    .option('--columns <list>', `of ${COLUMNS.join(', ')}`, columns, [...COLUMNS])
-    .option('--parts <list>', `of ${PARTS.join(', ')}`, parts, PARTS)
+    .option('--services <list>', 'how many Services, 10 endpoints each', counts, [1, 10_000])
+    .option('--columns <list>', `of ${COLUMNS.join(', ')}`, listOf(COLUMNS, ['plain', 'feeder']), [
+      ...COLUMNS,
+    ])
+    .option('--parts <list>', `of ${PARTS.join(', ')}`, listOf(PARTS), PARTS)
     .option('--programs <folder>', 'of another build, as build/bpf: its columns are `other…`')
     .option('--rounds <count>', 'rounds, each with one sample of every cell', count, 15)
     .option('--rows <text>', 'only rows whose name contains it, as in: tcp remote', '')
@@ -43,8 +46,8 @@ export function parseOptions(argv: readonly string[]): Options {
     .option('--cpu <number>', 'where the traffic runs', cpu, cpus().length - 1)
     .option('--json <file>', 'where the figures go', 'build/bench/packets.json')
     .option(
-      '--document',
-      'measure nothing: write the figures of that file into docs/bench.md',
+      '--markdown',
+      'measure nothing: print the figures of that file as tables of Markdown',
       false,
     )
     .allowExcessArguments(false)
@@ -64,38 +67,9 @@ export function parseOptions(argv: readonly string[]): Options {
   };
 }
 
-/** In ascending order: Services are added, never removed. */
-function numbers(text: string): readonly number[] {
-  return text
-    .split(',')
-    .map(count)
-    .sort((a, b) => a - b);
-}
-
-function count(text: string): number {
-  if (!/^[1-9]\d*$/.test(text)) throw new InvalidArgumentError(`${text} is not a number above 0.`);
-  return Number(text);
-}
-
 function cpu(text: string): number {
   if (!/^\d+$/.test(text) || Number(text) >= cpus().length) {
     throw new InvalidArgumentError(`${text} is none of the ${cpus().length} processors.`);
   }
   return Number(text);
-}
-
-function parts(text: string): readonly Part[] {
-  return text.split(',').map((name) => {
-    const part = PARTS.find((known) => known === name);
-    if (part === undefined) throw new InvalidArgumentError(`Unknown part ${name}.`);
-    return part;
-  });
-}
-
-/** In the order of the table, and always with those that others are compared with. */
-function columns(text: string): readonly ColumnName[] {
-  const wanted = text.split(',');
-  const unknown = wanted.find((name) => !COLUMNS.some((column) => column === name));
-  if (unknown !== undefined) throw new InvalidArgumentError(`Unknown column ${unknown}.`);
-  return COLUMNS.filter((name) => name === 'plain' || name === 'feeder' || wanted.includes(name));
 }

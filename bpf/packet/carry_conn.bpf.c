@@ -16,12 +16,19 @@ CONN_ARRAY(fl_from_conn6, conn6);
 CONN_ARRAY(fl_from_client4, client_bucket);
 CONN_ARRAY(fl_from_client6, client_bucket);
 
-CONN_ARRAY(fl_from_traf4, traffic);
-CONN_ARRAY(fl_from_traf6, traffic);
+CONN_ARRAY(fl_from_traf4, conn_traffic);
+CONN_ARRAY(fl_from_traf6, conn_traffic);
+/* In place of these if the other table is of a version before 3. */
+CONN_ARRAY(fl_from_wide4, traffic);
+CONN_ARRAY(fl_from_wide6, traffic);
+
+/* Set before load: the other table has fl_from_wide. */
+const volatile bool from_former = false;
 
 CONN_ELEMENT(from_conn_at, fl_from_conn)
 CONN_ELEMENT(from_bucket_at, fl_from_client)
 CONN_ELEMENT(from_traffic_at, fl_from_traf)
+CONN_ELEMENT(from_wide_at, fl_from_wide)
 
 /* Written by the agent before a round, then by the program. One element. */
 struct carrying {
@@ -61,21 +68,30 @@ static __always_inline bool copy_from(__u32 index, union conn_record *copy, enum
 	return r;
 }
 
+static __always_inline struct traffic from_traffic(const void *element)
+{
+	return from_former ? *(const struct traffic *)element : traffic_of(element);
+}
+
 /* Of a later round only what is more than has been counted here since. */
 static __always_inline void carry_traffic(__u32 from, __u32 to, enum family family)
 {
-	const struct traffic *old = from_traffic_at(from, family);
-	struct traffic *new = conn_traffic_at(to, family);
+	const void *element =
+		from_former ? from_wide_at(from, family) : from_traffic_at(from, family);
+	struct conn_traffic *t = conn_traffic_at(to, family);
+	struct traffic old, new;
 
-	if (!old || !new)
+	if (!element || !t)
 		return;
-	if (old->packets > new->packets) {
-		new->packets = old->packets;
-		new->bytes = old->bytes;
+	old = from_traffic(element);
+	new = traffic_of(t);
+	if (old.packets > new.packets) {
+		t->packets = old.packets;
+		t->bytes = traffic_word(old.bytes, old.packets);
 	}
-	if (old->reply_packets > new->reply_packets) {
-		new->reply_packets = old->reply_packets;
-		new->reply_bytes = old->reply_bytes;
+	if (old.reply_packets > new.reply_packets) {
+		t->reply_packets = old.reply_packets;
+		t->reply_bytes = traffic_word(old.reply_bytes, old.reply_packets);
 	}
 }
 

@@ -5,6 +5,9 @@
  */
 #include "packet/conn/life/liveness.h"
 
+/* For the object's BTF. */
+const struct conn_traffic *const volatile conn_traffic_layout = NULL;
+
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #define MEMORY(name, struct_name)                  \

@@ -2,6 +2,7 @@
 // System calls that Node lacks, and facts about this machine.
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <malloc.h>
 #include <sched.h>
 #include <sys/file.h>
 #include <sys/mount.h>
@@ -9,6 +10,7 @@
 #include <sys/un.h>
 #include <sys/vfs.h>
 
+#include <climits>
 #include <cstring>
 
 #include "addon.h"
@@ -109,6 +111,17 @@ Napi::Value AbstractListener(const Napi::CallbackInfo& info) {
   return found;
 }
 
+// mallopt(3) takes an int. Another malloc in its place, as a sanitizer's, refuses every option.
+Napi::Value SetTrimThreshold(const Napi::CallbackInfo& info) {
+  Args args(info, "setTrimThreshold");
+  uint32_t bytes = args.Uint32(args.At(0), "bytes");
+  if (args.ok() && bytes > INT_MAX) args.Refuse("bytes is beyond 2147483647");
+  if (!args.ok()) return {};
+  bool is_set = mallopt(M_TRIM_THRESHOLD, static_cast<int>(bytes)) == 1 &&
+                mallopt(M_MMAP_THRESHOLD, static_cast<int>(bytes)) == 1;
+  return Napi::Boolean::New(info.Env(), is_set);
+}
+
 Napi::Value LibbpfVersion(const Napi::CallbackInfo& info) {
   return Napi::String::New(info.Env(), std::to_string(libbpf_major_version()) + "." +
                                            std::to_string(libbpf_minor_version()));
@@ -125,6 +138,7 @@ void RegisterSystem(Napi::Env env, Addon&, Napi::Object exports) {
   exports.Set("fileSystemType", Napi::Function::New<FileSystemType>(env, "fileSystemType"));
   exports.Set("lockExclusively", Napi::Function::New<LockExclusively>(env, "lockExclusively"));
   exports.Set("abstractListener", Napi::Function::New<AbstractListener>(env, "abstractListener"));
+  exports.Set("setTrimThreshold", Napi::Function::New<SetTrimThreshold>(env, "setTrimThreshold"));
   exports.Set("libbpfVersion", Napi::Function::New<LibbpfVersion>(env, "libbpfVersion"));
 }
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints what the scenarios of the last `npm run test:e2e` counted, as one table; with --write it replaces that of docs/e2e.md.
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+// Prints what the scenarios of the last `npm run test:e2e` counted, as one table.
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 
 const folder = new URL('../../build/test/e2e/', import.meta.url);
-const page = new URL('../../docs/e2e.md', import.meta.url);
 const files = existsSync(folder) ? readdirSync(folder).sort() : [];
 const rows = files.flatMap((file) => JSON.parse(readFileSync(new URL(file, folder), 'utf8')));
 const ofUsedPorts = (count = 0) => (count > 0 ? ` (${count} from a used source port)` : '');
@@ -15,11 +14,4 @@ const table = [
       `| ${scenario} | ${seconds} | ${requests} | ${failed}${ofUsedPorts(fromUsedPorts)} | ${longestMs} |`,
   ),
 ].join('\n');
-
-if (process.argv.includes('--write')) {
-  const [before, rest] = readFileSync(page, 'utf8').split('<!-- table -->\n');
-  const after = rest.slice(rest.indexOf('\n\n'));
-  writeFileSync(page, `${before}<!-- table -->\n${table}${after}`);
-} else if (rows.length > 0) {
-  console.log(table);
-}
+if (rows.length > 0) console.log(table);

@@ -40,6 +40,19 @@ skip() {
   add "$1" 0 0 "$files" "skipped: $3"
 }
 
+# Which files of a project run, by parts of their names; none: all.
+only=()
+
+# workers PROJECT: how many of its files run beside each other. Those of these stages wait for most of their time: five files of netns
+# take 82 s one after the other, 32 s in three workers, 18 s of CPU time in both. A control plane takes a gigabyte.
+workers() {
+  case $1 in
+    netns | nodes | packets | networks) echo "${FAIRLEAD_WORKERS:-3}" ;;
+    cluster) echo "${FAIRLEAD_WORKERS:-2}" ;;
+    *) echo 1 ;;
+  esac
+}
+
 # run STAGE PROJECT [NAME=VALUE...]: one vitest project, with extra environment. Each of the ten thousand Nodes of a whole
 # run would read the certificates of NODE_EXTRA_CA_CERTS first, for 0.04 s of CPU time; what makes images downloads with them.
 run() {
@@ -47,7 +60,7 @@ run() {
   say "=== $1"
   rm -f "$report"
   case $1 in image | e2e) unneeded=() ;; esac
-  env "${unneeded[@]}" "${@:3}" vitest run --project "$2" --passWithNoTests \
+  env "${unneeded[@]}" FAIRLEAD_WORKERS="$(workers "$2")" "${@:3}" vitest run --project "$2" "${only[@]}" --passWithNoTests \
     --reporter=default --reporter=json --outputFile.json="$report" </dev/null || code=$?
   mapfile -t lines < <(node scripts/stages/results.mjs "$report" "$code")
   read -ra counts <<<"${lines[0]}"
@@ -55,11 +68,11 @@ run() {
   add "$1" "${counts[@]}" "$((SECONDS - seconds)) s"
 }
 
-# run_if NEED STAGE: unless the function NEED has a reason why not.
+# run_if NEED STAGE [NAME=VALUE...]: unless the function NEED has a reason why not.
 run_if() {
   local reason
   reason=$("$1")
-  if [[ -n $reason ]]; then skip "$2" "test/integration/$2" "$reason"; else run "$2" "$2"; fi
+  if [[ -n $reason ]]; then skip "$2" "test/integration/$2" "$reason"; else run "$2" "$2" "${@:3}"; fi
 }
 
 stage_unit() { run unit unit; }
@@ -96,7 +109,7 @@ stage_asan() {
   fi
 }
 
-# on_node VERSION: the addon on another version of Node, plain and with sanitizers.
+# on_node VERSION [plain]: the addon on another version of Node, and unless `plain` its sanitizer build as well.
 on_node() {
   local reason bin code=0 major=${1%%.*}
   reason=$(need_asan)
@@ -108,11 +121,11 @@ on_node() {
     add "node$major" 0 1 0 "$bin"
   elif [[ -n $reason ]]; then
     skip "node$major" test/integration/native "$reason"
-  elif ! scripts/build-native --asan; then
+  elif [[ ${2-} != plain ]] && ! scripts/build-native --asan; then
     add "node$major" 0 1 0 'the sanitizer build fails'
   else
     run "node$major" native PATH="$bin:$PATH"
-    run_asan "asan$major" PATH="$bin:$PATH"
+    if [[ ${2-} != plain ]]; then run_asan "asan$major" PATH="$bin:$PATH"; fi
   fi
 }
 
@@ -122,6 +135,25 @@ stage_node-versions() {
   for version in 20.20.2 22.23.3 24.21.0; do
     if [[ $(node --version) != "v${version%%.*}".* ]]; then on_node "$version"; fi
   done
+}
+# The one that is furthest from the current one. The others, and the sanitizers on each: nightly.
+stage_node-version() {
+  if [[ $(node --version) == v24.* ]]; then on_node 20.20.2 plain; else on_node 24.21.0 plain; fi
+}
+# What takes long because it repeats: each Node, and random cases by the hundred, of which the other stages play a few.
+stage_nightly() {
+  local night=(FAIRLEAD_NIGHTLY=1 FAIRLEAD_FUZZ="${FAIRLEAD_FUZZ:-300000}")
+  stage_node-versions
+  stage_nodes
+  only=(laws)
+  run unit unit "${night[@]}"
+  only=(fuzz)
+  run_if need_kernel bpf "${night[@]}"
+  only=(histories crash outages)
+  run_if need_rules netns "${night[@]}"
+  run_if need_packets packets "${night[@]}"
+  on_cluster cluster "${night[@]}"
+  only=()
 }
 stage_bpf() { run_if need_kernel bpf; }
 # need_rules: as need_netns, with the tools that write and list rules and connections and that read packets, which are
@@ -155,13 +187,14 @@ need_packets() {
 stage_packets() { run_if need_packets packets; }
 stage_networks() { run_if need_packets networks; }
 # Other people's nodes, on fairlead and, where Go can build it, on the real kube-proxy.
-# Their answers are those of docs/other-nodes.md.
+# `npm run -s other-nodes` prints their answers.
 stage_nodes() {
   rm -rf "$reports/nodes"
-  run_if need_packets nodes
-  node scripts/docs/other-nodes.mjs --check || add nodes 0 1 0 'docs/other-nodes.md does not have these answers'
+  run_if need_packets nodes "$@"
 }
-# on_cluster STAGE: the stage with a real control plane, whose programs are built once (minutes).
+# The same on fairlead alone.
+stage_our-nodes() { stage_nodes FAIRLEAD_KUBE_PROXY=0; }
+# on_cluster STAGE [NAME=VALUE...]: the stage with a real control plane, whose programs are built once (minutes).
 on_cluster() {
   local reason code=0
   reason=$(need_rules)
@@ -176,7 +209,7 @@ on_cluster() {
   elif [[ -n $reason ]]; then
     skip "$1" "test/integration/$1" "$reason"
   else
-    run "$1" "$1"
+    run "$1" "$1" "${@:2}"
   fi
 }
 stage_cluster() { on_cluster cluster; }

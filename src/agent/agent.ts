@@ -3,22 +3,21 @@
 // event loop and while the dataplane is busy. Nothing is written before the source has delivered complete
 // lists. Services that could not be programmed are retried with exponential backoff.
 import type {
-  AuditReport,
-  Dataplane,
+  ComposedDataplane,
   FailedEntry,
   NodeAddress,
+  Synced,
+  SyncedAudit,
   SyncReport,
 } from '../engines/dataplane.ts';
 import type { Entry } from '../engines/entry.ts';
-import { unservedServices } from '../engines/router/merge.ts';
 import { FairleadError, reasonOf } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import type { ObjectChange } from '../model/types.ts';
 import type { NodeSockets } from '../plan/node-sockets/frontends.ts';
 import type { Planner } from '../plan/planner.ts';
-import type { Plan, ServiceKey } from '../plan/types.ts';
+import type { Plan } from '../plan/types.ts';
 import type { NodeAddresses } from '../sys/netlink/node-addresses.ts';
-import { NextBatch, type ServiceChanges } from './batch.ts';
 import { createFailures, type Failures, type Work } from './failures.ts';
 import { type ReadHeld, readIncumbents } from './incumbents.ts';
 import { Retries } from './retries.ts';
@@ -26,14 +25,14 @@ import { createSyncLog, type SyncLog } from './sync-log.ts';
 
 export interface AgentParts {
   readonly planner: Pick<Planner, 'apply' | 'nodesListed' | 'adopt' | 'hasConflicts' | 'nodeHas'>;
-  readonly dataplane: Dataplane;
+  readonly dataplane: ComposedDataplane;
   readonly log: Logger;
   readonly addresses: NodeAddresses;
   readonly auditIntervalMs: number;
   /** What engines hold that this agent does not run, and an earlier one may have run. */
   readonly heldByOthers?: readonly ReadHeld[];
-  /** Asked before anything of these Services is written. True: packets have moved, everything is to be written. */
-  readonly beforeSync?: (plan: Plan, services: readonly ServiceKey[] | 'all') => Promise<boolean>;
+  /** Awaited before anything of this plan is written. */
+  readonly beforeSync?: (plan: Plan) => Promise<void>;
 }
 
 export interface AgentListener {
@@ -42,15 +41,8 @@ export interface AgentListener {
 }
 
 /** One sync that the dataplane has answered. */
-export interface SyncFacts {
+export interface SyncFacts extends Synced {
   readonly plan: Plan;
-  /** The Services of this sync. */
-  readonly services: readonly ServiceKey[];
-  /** Those of them that had changed and are programmed now. */
-  readonly changes: ServiceChanges;
-  readonly report: SyncReport;
-  /** The sync was of every Service. */
-  readonly isFull: boolean;
   /** No change is pending and no Service failed. */
   readonly isComplete: boolean;
 }
@@ -69,30 +61,11 @@ export interface AgentState {
   readonly lastAuditAt: Date | undefined;
 }
 
-export interface Agent {
-  /** Must be called before the first `accept`. */
-  listen(listener: AgentListener): void;
-  accept(changes: readonly ObjectChange[]): void;
-  /** The source has delivered complete lists: the initial sync may start. */
-  sourceSynced(): void;
-  /** Every other Node there is has been accepted. */
-  nodesListed(): void;
-  /** What this node has itself: the plan follows. */
-  nodeHas(sockets: NodeSockets): void;
-  /** Packets have moved: everything is to be written. */
-  packetsMoved(): void;
-  /** Reads the programmed state back and repairs it now; resolves with the drift. */
-  audit(): Promise<readonly Entry[]>;
-  state(): AgentState;
-  /** Stops all timers; the programmed state is kept. */
-  stop(): void;
-}
-
 export function createAgent(parts: AgentParts): Agent {
-  return new RunningAgent(parts);
+  return new Agent(parts);
 }
 
-class RunningAgent implements Agent {
+export class Agent {
   readonly #parts: AgentParts;
   readonly #failures: Failures;
   readonly #retries: Retries;
@@ -102,7 +75,9 @@ class RunningAgent implements Agent {
   #pending: ObjectChange[] = [];
   #plan: Plan | undefined;
   #addresses: readonly NodeAddress[];
-  readonly #next = new NextBatch();
+  /** Something has changed since the last sync began. */
+  #isDue = false;
+  #isRetryDue = false;
   #isSourceSynced = false;
   #isPlanDue = false;
   #isScheduled = false;
@@ -128,6 +103,7 @@ class RunningAgent implements Agent {
     this.#auditTimer = setInterval(() => void this.#auditOnTimer(), parts.auditIntervalMs);
   }
 
+  /** Must be called before the first `accept`. */
   listen(listener: AgentListener): void {
     this.#listeners = [...this.#listeners, listener];
   }
@@ -137,6 +113,7 @@ class RunningAgent implements Agent {
     this.#schedule();
   }
 
+  /** The source has delivered complete lists: the initial sync may start. */
   sourceSynced(): void {
     void this.#beginSyncs();
   }
@@ -151,31 +128,35 @@ class RunningAgent implements Agent {
       this.#isPlanDue = true;
     }
     this.#isSourceSynced = true;
-    this.#syncAll();
+    this.#syncSoon();
   }
 
+  /** Every other Node there is has been accepted. */
   nodesListed(): void {
     this.#parts.planner.nodesListed();
     this.#isPlanDue = true;
     this.#schedule();
   }
 
+  /** What this node has itself: the plan follows. */
   nodeHas(sockets: NodeSockets): void {
     this.#parts.planner.nodeHas(sockets);
     this.#isPlanDue = true;
     this.#schedule();
   }
 
+  /** Packets have moved: a sync is due. */
   packetsMoved(): void {
-    this.#syncAll();
+    this.#syncSoon();
   }
 
+  /** Reads the programmed state back and repairs it now; resolves with the drift. */
   async audit(): Promise<readonly Entry[]> {
     const plan = this.#plan;
     if (plan === undefined || !this.#isSourceSynced) return [];
     try {
       const audited = await this.#parts.dataplane.audit(plan, this.#addresses);
-      if (!this.#isStopped) this.#noteAudit(audited, plan);
+      if (!this.#isStopped) this.#noteAudit(audited);
       return audited.drift;
     } catch (error) {
       if (!this.#isStopped) this.#noteThrown(error, 'audit');
@@ -196,6 +177,7 @@ class RunningAgent implements Agent {
     };
   }
 
+  /** Stops all timers; the programmed state is kept. */
   stop(): void {
     this.#isStopped = true;
     clearInterval(this.#auditTimer);
@@ -222,10 +204,8 @@ class RunningAgent implements Agent {
     this.#pending = [];
     const delta = this.#parts.planner.apply(changes);
     this.#plan = delta.plan;
-    this.#next.add(delta.changed);
-    if (delta.isGlobal) this.#next.addAll();
     // Also for a change that affects no Service (a taint of the Node): health waits until it is synced.
-    this.#next.owe();
+    this.#isDue = true;
     this.#retries.planned();
     for (const { onPlan } of this.#listeners) onPlan?.(delta.plan);
   }
@@ -233,38 +213,36 @@ class RunningAgent implements Agent {
   async #syncUntilDone(): Promise<void> {
     this.#isSyncing = true;
     try {
-      while (!this.#isStopped && this.#next.isDue()) await this.#sync();
+      while (!this.#isStopped && this.#isDue) await this.#sync();
     } finally {
       this.#isSyncing = false;
     }
   }
 
-  /** Syncs all dirty Services; changes that arrive meanwhile belong to the next sync. */
+  /** Changes that arrive meanwhile belong to the next sync. */
   async #sync(): Promise<void> {
     const plan = this.#plan;
-    const { services: changed, changes, isFull: isAsked } = this.#next.take(plan);
+    const isRetry = this.#isRetryDue;
+    this.#isDue = false;
+    this.#isRetryDue = false;
     if (plan === undefined) return;
     const { dataplane, beforeSync } = this.#parts;
     try {
-      const isFull = (await beforeSync?.(plan, isAsked ? 'all' : changed)) === true || isAsked;
+      await beforeSync?.(plan);
       if (this.#isStopped) return;
       this.#isBatchOut = true;
-      const report = await dataplane
-        .sync(plan, isFull ? 'all' : changed, this.#addresses)
-        .finally(() => {
-          this.#isBatchOut = false;
-        });
+      const synced = await dataplane.sync(plan, this.#addresses, isRetry).finally(() => {
+        this.#isBatchOut = false;
+      });
       if (this.#isStopped) return;
-      const services = isFull ? [...new Set([...changed, ...plan.services.keys()])] : changed;
-      const programmed = programmedOf(changes, report);
-      this.#next.programmed(programmed);
-      this.#note({ services, changes: programmed, report, isFull });
+      if (isRetry) this.#failures.succeeded('sync');
+      this.#note(synced);
     } catch (error) {
       if (!this.#isStopped) this.#noteThrown(error, 'sync');
     }
   }
 
-  #note(synced: Pick<SyncFacts, 'services' | 'changes' | 'report' | 'isFull'>): void {
+  #note(synced: Synced): void {
     const { services, report, isFull } = synced;
     const { log } = this.#parts;
     const { applied, failed, elapsedMs } = report;
@@ -272,7 +250,8 @@ class RunningAgent implements Agent {
       this.#syncs++;
       this.#lastSync = { at: new Date(), report };
     }
-    this.#failures.note({ services, isFull }, failed);
+    if (isFull) this.#failures.succeeded('sync');
+    this.#failures.note(services, failed);
     if (failed.length > 0) {
       const fields = { services: services.length, applied, failed: failed.length };
       log.warn({ ...fields, first: failed[0] }, 'sync incomplete, will retry');
@@ -288,42 +267,38 @@ class RunningAgent implements Agent {
 
   /** An audit may end while the dataplane still has the batch of a later change. */
   #isInSync(): boolean {
-    const isPending = this.#isBatchOut || !this.#next.isEmpty() || this.#pending.length > 0;
+    const isPending = this.#isBatchOut || this.#isDue || this.#pending.length > 0;
     return (
       !isPending && !this.#failures.hasThrown('sync') && this.#failures.services().length === 0
     );
   }
 
-  /** The error is not of single entries: every Service is retried. */
+  /** The error is not of single entries. */
   #noteThrown(error: unknown, what: Work): void {
     this.#parts.log.error(fieldsOf(error), `${what} failed, will retry`);
     this.#failures.noteThrown(what, reasonOf(error));
     this.#retries.noted();
   }
 
-  #noteAudit({ drift, report }: AuditReport, { services }: Plan): void {
+  #noteAudit({ drift, ...synced }: SyncedAudit): void {
     this.#lastAuditAt = new Date();
     this.#driftTotal += drift.length;
     if (drift.length > 0) {
       const first = drift.slice(0, 5).map(({ text }) => text);
       this.#parts.log.warn({ differences: drift.length, first }, 'audit found drift, repaired');
     }
-    // It cannot tell which Services it has programmed anew: what has failed before is made up for by a sync.
-    if (!this.#failures.isEmpty()) this.#syncAll();
-    this.#failures.audited();
-    this.#note({ services: [...services.keys()], changes: new Map(), report, isFull: true });
+    this.#failures.succeeded('audit');
+    this.#note(synced);
   }
 
   #retry(): void {
-    this.#next.add(this.#failures.services());
     if (this.#failures.hasThrown('audit')) void this.#auditOnTimer();
-    if (this.#failures.hasThrown('sync')) this.#next.addAll();
-    this.#next.owe();
-    this.#schedule();
+    this.#isRetryDue = true;
+    this.#syncSoon();
   }
 
-  #syncAll(): void {
-    this.#next.addAll();
+  #syncSoon(): void {
+    this.#isDue = true;
     this.#schedule();
   }
 
@@ -335,7 +310,7 @@ class RunningAgent implements Agent {
 
   #followAddresses(): void {
     this.#addresses = this.#parts.addresses.current();
-    this.#next.owe();
+    this.#isDue = true;
     if (this.#isSourceSynced) this.#schedule();
   }
 
@@ -347,10 +322,3 @@ class RunningAgent implements Agent {
 /** No stack trace of errors that tell the operator what to do. */
 const fieldsOf = (error: unknown): { readonly reason: string } | { readonly err: unknown } =>
   error instanceof FairleadError ? { reason: error.message } : { err: error };
-
-/** A Service of which an entry failed is as it was before, unless it is served in another way: it is retried. */
-function programmedOf(changes: ServiceChanges, { failed }: SyncReport): ServiceChanges {
-  const unprogrammed = unservedServices(failed);
-  if (unprogrammed.size === 0) return changes;
-  return new Map([...changes].filter(([key]) => !unprogrammed.has(key)));
-}

@@ -4,21 +4,15 @@
 import type { FailedEntry } from '../engines/dataplane.ts';
 import type { ServiceKey } from '../plan/types.ts';
 
-export interface Synced {
-  readonly services: readonly ServiceKey[];
-  /** Every Service was synced, so also those of a sync that failed as a whole. */
-  readonly isFull: boolean;
-}
-
 /** What the dataplane was asked for. A sync that succeeds does not say that what is programmed can be read. */
 export type Work = 'sync' | 'audit';
 
 export interface Failures {
-  /** Replaces the failures of the Services of this sync and of the node. */
-  note(synced: Synced, failed: readonly FailedEntry[]): void;
+  /** Replaces the failures of these Services and of the node. */
+  note(services: readonly ServiceKey[], failed: readonly FailedEntry[]): void;
   noteThrown(what: Work, reason: string): void;
-  /** An audit has succeeded. */
-  audited(): void;
+  /** What has failed as a whole is made up for. */
+  succeeded(what: Work): void;
   all(): readonly FailedEntry[];
   isEmpty(): boolean;
   services(): readonly ServiceKey[];
@@ -36,8 +30,7 @@ export function createFailures(dataplane: string): Failures {
     ...[...ofServices.values()].flat(),
   ];
   return {
-    note({ services, isFull }, failed) {
-      if (isFull) thrown.delete('sync');
+    note(services, failed) {
       ofNode = failed.filter(({ service }) => service === undefined);
       for (const key of services) ofServices.delete(key);
       for (const entry of failed) {
@@ -49,7 +42,7 @@ export function createFailures(dataplane: string): Failures {
       const id = { kind: 'dataplane', dataplane } as const;
       thrown.set(what, { id, text: `dataplane ${dataplane}`, code: 'WRITE_FAILED', reason });
     },
-    audited: () => void thrown.delete('audit'),
+    succeeded: (what) => void thrown.delete(what),
     all,
     isEmpty: () => thrown.size === 0 && ofNode.length === 0 && ofServices.size === 0,
     services: () => [...ofServices.keys()],

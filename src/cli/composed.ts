@@ -6,6 +6,7 @@ import {
   bpfCapabilities,
   type Capabilities,
   IPTABLES,
+  NFTABLES,
   userspaceCapabilities,
 } from '../engines/capabilities.ts';
 import type { DataplaneSettings } from '../instance/dataplanes.ts';
@@ -16,5 +17,7 @@ export const composed = ({
   devices,
 }: Pick<DataplaneSettings, 'devices'> & { readonly engine: Engine }): readonly Capabilities[] => {
   if (engine === 'userspace') return [userspaceCapabilities('port-map')];
-  return [engine === 'iptables' ? IPTABLES : bpfCapabilities({ packets: devices !== undefined })];
+  if (engine === 'iptables') return [IPTABLES];
+  if (engine === 'nftables') return [NFTABLES];
+  return [bpfCapabilities({ packets: devices !== undefined })];
 };

@@ -8,7 +8,7 @@ import { checkCapabilities, checkCgroupRoot, checkKernel } from '../instance/pre
 import { mayFallBack } from '../probe/fallback.ts';
 
 export interface ChosenEngine {
-  readonly engine: 'bpf' | 'iptables' | 'userspace';
+  readonly engine: 'bpf' | 'iptables' | 'nftables' | 'userspace';
   /** Why eBPF cannot serve this node; undefined: it can, or was not asked for. */
   readonly reason?: string;
 }
@@ -18,7 +18,7 @@ export function chooseEngine(
   { engine: asked, own }: Pick<Config, 'engine' | 'own'>,
   check: (cgroupRoot: string | undefined) => void = checkBpf,
 ): ChosenEngine {
-  if (asked === 'iptables' || asked === 'userspace') return { engine: asked };
+  if (asked !== 'auto' && asked !== 'bpf') return { engine: asked };
   try {
     check(own.cgroupRoot === undefined ? undefined : resolve(own.cgroupRoot));
     return { engine: 'bpf' };

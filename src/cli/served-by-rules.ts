@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands that read pinned maps: where an agent serves by iptables rules alone there are none, which is no mistake in
+// Commands that read pinned maps: where an agent serves by rules alone there are none, which is no mistake in
 // --bpf-root. Only the agent knows, so it is asked when they are not found.
 import { FairleadError } from '../errors.ts';
 import { recordOrEmpty } from '../lib/json.ts';
@@ -15,17 +15,19 @@ export async function fromMaps<T>(
     return open();
   } catch (error) {
     const isMissing = error instanceof FairleadError && error.code === 'NOT_FOUND';
-    if (!isMissing || !(await isServedByRules(runDir))) throw error;
+    const engine = isMissing ? await rulesOf(runDir) : undefined;
+    if (engine === undefined) throw error;
     throw new FairleadError(
       'NOT_FOUND',
-      `Services are served by iptables on this node${consequence}`,
+      `Services are served by ${engine} on this node${consequence}`,
     );
   }
 }
 
-/** False if no agent answers, or none that has started. */
-async function isServedByRules(runDir: string): Promise<boolean> {
+/** The engine that serves by rules alone; undefined: none, no agent answers, or none that has started. */
+async function rulesOf(runDir: string): Promise<string | undefined> {
   const status = await askAgent(runDir, '/v1/status').catch(() => undefined);
   const { dataplanes } = recordOrEmpty(status);
-  return Array.isArray(dataplanes) && dataplanes.join() === 'iptables';
+  const engine = Array.isArray(dataplanes) ? dataplanes.join() : '';
+  return ['iptables', 'nftables'].includes(engine) ? engine : undefined;
 }

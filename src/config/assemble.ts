@@ -23,6 +23,7 @@ import type {
   Config,
   ConntrackSettings,
   Diagnostic,
+  Engine,
   LogSettings,
   SourceSettings,
 } from './types.ts';
@@ -62,7 +63,7 @@ export function assemble(parts: Parts): {
   const config: Config = {
     plan: planSettings(parts, nodeName),
     source: sourceOf(parts),
-    engine: own.engine ?? (document.mode === 'iptables' ? 'iptables' : 'auto'),
+    engine: own.engine ?? engineOf(document.mode),
     servers: {
       healthz: listener(parts, 'healthz', findings),
       metrics: listener(parts, 'metrics', findings),
@@ -90,6 +91,10 @@ export function assemble(parts: Parts): {
   return { config, problems: findings.problems };
 }
 
+/** ipvs is no mode of ours. */
+const engineOf = (mode: KubeProxyDocument['mode']): Engine =>
+  mode === 'iptables' || mode === 'nftables' ? mode : 'auto';
+
 function checkCombinations(
   { document, own, flags, locate }: Parts,
   nodeName: string,
@@ -99,8 +104,9 @@ function checkCombinations(
     const reason = 'must not be empty';
     findings.problems.push({ ...locate(['hostnameOverride']), reason });
   }
-  if (document.mode === 'iptables' && own.engine == null) {
-    const reason = 'remapped: selects the iptables engine; leave it empty, or set engine, for bpf';
+  const engine = engineOf(document.mode);
+  if (engine !== 'auto' && own.engine == null) {
+    const reason = `remapped: selects the ${engine} engine; leave it empty, or set engine, for bpf`;
     findings.warnings.push({ ...locate(['mode']), reason });
   }
   if (flags['vmodule'] !== undefined) {

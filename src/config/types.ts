@@ -105,8 +105,8 @@ export interface OwnSettings {
   readonly metricsTopServices: number;
 }
 
-/** auto: bpf, and iptables for what this node cannot do with eBPF. */
-export type Engine = 'auto' | 'bpf' | 'iptables' | 'userspace';
+/** auto: bpf, and rules for what this node cannot do with eBPF. */
+export type Engine = 'auto' | 'bpf' | 'iptables' | 'nftables' | 'userspace';
 
 export interface Config {
   readonly plan: PlanSettings;

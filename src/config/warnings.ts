@@ -25,7 +25,6 @@ function isSet(value: unknown): boolean {
 }
 
 const ROWS: readonly Row[] = [
-  [['mode'], NO_SUCH_ENGINE, (value) => value === 'nftables'],
   [
     ['mode'],
     `${NO_SUCH_ENGINE}; kube-proxy ends mode ipvs, by default in Kubernetes 1.40 and for good in 1.43`,
@@ -72,7 +71,7 @@ const OF_GATES: Readonly<Record<string, string | undefined>> = {
   KubeProxyIPVS: NO_IPVS,
   KubeProxyNFTablesLocalhostNodePorts:
     'ignored: nodePortAddresses alone says whether NodePorts answer at loopback addresses',
-  NFTablesNetlink: 'ignored: fairlead does not program nftables',
+  NFTablesNetlink: 'ignored: the nftables engine runs nft',
 };
 
 /** protobuf is kube-proxy's default: no choice of the user. */
@@ -86,13 +85,15 @@ function isNotDefault(usual: unknown): (value: unknown) => boolean {
   return (value) => isSet(value) && value !== usual;
 }
 
-/** Settings that the iptables engine uses. */
-const OF_IPTABLES: readonly string[] = [
-  'iptables.minSyncPeriod',
-  // The flag sets both.
-  'nftables.minSyncPeriod',
-  'iptables.localhostNodePorts',
-];
+/** Settings that an engine uses; the flag of minSyncPeriod sets both. */
+const MIN_SYNC_PERIODS = ['iptables.minSyncPeriod', 'nftables.minSyncPeriod'];
+const USED_BY: Readonly<Record<Engine, readonly string[]>> = {
+  auto: [],
+  bpf: [],
+  iptables: [...MIN_SYNC_PERIODS, 'iptables.localhostNodePorts'],
+  nftables: [...MIN_SYNC_PERIODS, 'iptables.localhostNodePorts'],
+  userspace: [],
+};
 
 /** Fields of FairleadConfiguration that only the bpf engine uses. */
 const OF_BPF: readonly Row[] = SETTING_ROWS.flatMap(([field, { onIptables }]): readonly Row[] => {
@@ -106,7 +107,13 @@ export const ownWarningsOf = (
   input: Partial<OwnInput>,
   locate: Locate,
   engine: Engine,
-): readonly Diagnostic[] => (engine === 'iptables' ? rowsThatApply(OF_BPF, input, locate) : []);
+): readonly Diagnostic[] =>
+  engine !== 'auto' && engine !== 'bpf'
+    ? rowsThatApply(OF_BPF, input, locate).map(({ reason, ...rest }) => ({
+        ...rest,
+        reason: reason.replace('the iptables engine', `the ${engine} engine`),
+      }))
+    : [];
 
 const rowsThatApply = (
   rows: readonly Row[],
@@ -122,9 +129,7 @@ export function warningsOf(
   locate: Locate,
   engine: Engine,
 ): readonly Diagnostic[] {
-  const rows = ROWS.filter(
-    ([path]) => engine !== 'iptables' || !OF_IPTABLES.includes(path.join('.')),
-  );
+  const rows = ROWS.filter(([path]) => !USED_BY[engine].includes(path.join('.')));
   const warnings = [...rowsThatApply(rows, input, locate)];
   for (const gate of Object.keys(input.featureGates ?? {})) {
     const reason = Object.hasOwn(OF_GATES, gate) ? OF_GATES[gate] : NO_GATES;

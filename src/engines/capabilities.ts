@@ -13,13 +13,13 @@ import {
 import { ALGORITHM_NAMES, BALANCING } from '../plan/decide/balancing.ts';
 import { mayKeepLocalClient } from '../plan/decide/traffic-rules.ts';
 import type { ClientKind } from '../plan/explain/client.ts';
-import type { Frontend, ServicePortPlan } from '../plan/types.ts';
+import type { ClientPosition, Frontend, ServicePortPlan } from '../plan/types.ts';
 
 /**
  * Where a connection comes from: a pod of this node, a process of the node itself, or outside, as packets. Pods send
  * packets too, which a dataplane may see as they leave the pod; what the node sends itself few of them see.
  */
-export type Origin = 'pod' | 'host' | 'packet';
+export type Origin = Exclude<ClientPosition, 'outside'> | 'packet';
 
 export interface OriginCapabilities {
   readonly protocols: readonly Protocol[];
@@ -42,6 +42,8 @@ export interface Capabilities {
   readonly countsConnections: boolean;
   /** Tells the sockets of the node from those of its pods. */
   readonly knowsNode: boolean;
+  /** NodePorts never answer at loopback addresses; absent: as the settings say. */
+  readonly answersLoopback?: false;
   /** The sockets of single cgroups can be left alone. */
   readonly canBypass: boolean;
   /** How many clients session affinity remembers for each endpoint; undefined: as many as a map of all Services holds. */
@@ -160,6 +162,19 @@ export const userspaceCapabilities = (
   relays,
 });
 
+/** What a dynamic set of one endpoint holds. */
+export const AFFINITY_SET_CLIENTS = 65_535;
+
+/** NFTABLES: the same rules, in maps of which the size costs packets nothing. */
+export const nftablesCapabilities = (families: readonly Family[]): Capabilities => ({
+  ...iptablesCapabilities(families, AFFINITY_SET_CLIENTS),
+  dataplane: 'nftables',
+  answersLoopback: false,
+});
+
+/** On a node with both families. */
+export const NFTABLES: Capabilities = nftablesCapabilities(FAMILIES);
+
 export const ORIGINS: readonly Origin[] = ['pod', 'host', 'packet'];
 
 export type LimitCode =
@@ -170,11 +185,11 @@ export type LimitCode =
   | 'SOURCE_RANGES'
   | 'MASQUERADE';
 
-/** A required capability that this dataplane lacks. */
-export interface Limit {
+/** What a dataplane cannot do: for one frontend, or (limitations.ts) for all that it serves. */
+export interface Limitation<Code = LimitCode> {
   readonly dataplane: string;
-  readonly code: LimitCode;
-  /** Follows "not served by bpf: ", e.g. `SCTP`. */
+  readonly code: Code;
+  /** Of one that keeps a frontend from being served: follows "not served by bpf: ", e.g. `SCTP`. */
   readonly reason: string;
 }
 
@@ -182,9 +197,9 @@ export interface Served {
   /** undefined: no dataplane serves it; the packets follow the node's routes. */
   readonly dataplane: string | undefined;
   /** The missing capabilities of the dataplanes before it. */
-  readonly limits: readonly Limit[];
+  readonly limits: readonly Limitation[];
   /** Served, but with differences from the plan. */
-  readonly differences: readonly Limit[];
+  readonly differences: readonly Limitation[];
 }
 
 export type PortTraits = Pick<ServicePortPlan, 'family' | 'protocol' | 'cluster' | 'local'>;
@@ -259,7 +274,7 @@ export function servedBy(
   frontend: FrontendTraits,
   origin: Origin,
 ): Served {
-  const limits: Limit[] = [];
+  const limits: Limitation[] = [];
   for (const capabilities of dataplanes) {
     const found = limitsOf(capabilities, port, frontend, origin);
     if (found.length === 0) {
@@ -330,7 +345,7 @@ export function servedByTexts(
 }
 
 /** `not served by bpf: SCTP`. */
-export const limitText = ({ dataplane, reason }: Limit): string =>
+export const limitText = ({ dataplane, reason }: Limitation): string =>
   `not served by ${dataplane}: ${reason}`;
 
 function clientsText(origins: readonly Origin[]): string {
@@ -351,9 +366,9 @@ function limitsOf(
   port: PortTraits,
   frontend: FrontendTraits,
   origin: Origin,
-): readonly Limit[] {
+): readonly Limitation[] {
   const { dataplane, families, serves, changesSctpPorts } = capabilities;
-  const limit = (code: LimitCode, reason: string): Limit => ({ dataplane, code, reason });
+  const limit = (code: LimitCode, reason: string): Limitation => ({ dataplane, code, reason });
   const served = serves[origin];
   if (!families.includes(port.family)) return [limit('FAMILY', port.family)];
   if (served === undefined) return [limit('ORIGIN', ORIGIN_TEXT[origin])];
@@ -365,7 +380,7 @@ function limitsOf(
   const hasProtocol = ({ protocols }: OriginCapabilities): boolean =>
     protocols.includes(port.protocol);
   const hasRanges = ({ hasSourceRanges }: OriginCapabilities): boolean => hasSourceRanges;
-  const found: Limit[] = [];
+  const found: Limitation[] = [];
   if (!hasProtocol(served)) found.push(limit('PROTOCOL', lacking(port.protocol, hasProtocol)));
   else if (!changesSctpPorts && changesSctpPort(port, frontend))
     found.push(limit('SCTP_PORT', 'SCTP to backends with another port'));
@@ -379,7 +394,7 @@ function differencesOf(
   { dataplane, serves }: Capabilities,
   { rules }: FrontendTraits,
   origin: Origin,
-): readonly Limit[] {
+): readonly Limitation[] {
   const isAsked = origin === 'packet' ? rules.outside.masquerade : rules.pod.masquerade;
   if (serves[origin]?.hasMasquerade === true || !isAsked) return [];
   return [{ dataplane, code: 'MASQUERADE', reason: 'masquerade: backends see the client address' }];

@@ -3,6 +3,7 @@
 // transaction; calls are executed in order. Starting, adopting the state of a previous agent, reusing freed
 // entries and removing strays are internal to the dataplane. Types only; capabilities are in capabilities.ts,
 // the values that views read in snapshot.ts.
+import type { ServiceChange } from '../plan/conntrack/stale-flows.ts';
 import type { Plan, ServiceKey } from '../plan/types.ts';
 import type { Capabilities } from './capabilities.ts';
 import type { Entry, FrontendId } from './entry.ts';
@@ -32,6 +33,9 @@ export interface FailedEntry extends Entry {
   readonly isServed?: boolean;
 }
 
+/** The Services that an engine reconciles. `all`: every one that is in the plan or programmed. */
+export type Changed = readonly ServiceKey[] | 'all';
+
 /** A sync may succeed partially: the caller retries what failed. */
 export interface SyncReport {
   /** Entries written or deleted. */
@@ -57,15 +61,11 @@ export interface Dataplane {
   readonly capabilities: Capabilities;
   readonly installation: Installation;
   /**
-   * Reconciles these Services with the plan, and the addresses that accept NodePort connections. `all`: every Service that is in the plan or programmed;
-   * strays are removed afterwards. Rejects only if the result of single entries is not known; the caller then
+   * Reconciles these Services with the plan, and the addresses that accept NodePort connections. After `all` strays are
+   * removed. Rejects only if the result of single entries is not known; the caller then
    * retries all of them.
    */
-  sync(
-    plan: Plan,
-    changed: Iterable<ServiceKey> | 'all',
-    nodeAddresses: readonly NodeAddress[],
-  ): Promise<SyncReport>;
+  sync(plan: Plan, changed: Changed, nodeAddresses: readonly NodeAddress[]): Promise<SyncReport>;
   /** Reads the programmed state back, repairs drift from the plan, and reports it. Rejects as sync does: it is to be asked again. */
   audit(plan: Plan, nodeAddresses: readonly NodeAddress[]): Promise<AuditReport>;
   /** What is programmed, also by a previous agent: cheaper than a snapshot. */
@@ -96,8 +96,28 @@ export interface Dataplane {
   close(): void;
 }
 
-/** What the agent runs: one dataplane, or several behind a router. */
-export interface ComposedDataplane extends Dataplane {
+/** What Services were when they were last programmed, and are now. */
+export type ServiceChanges = ReadonlyMap<ServiceKey, ServiceChange>;
+
+/** What has been synced. */
+export interface Synced {
+  readonly report: SyncReport;
+  readonly services: readonly ServiceKey[];
+  /** Those of them that had changed and are programmed now. */
+  readonly changes: ServiceChanges;
+  /** It was every Service. */
+  readonly isFull: boolean;
+}
+
+export interface SyncedAudit extends Synced {
+  readonly drift: AuditReport['drift'];
+}
+
+/** What the agent runs: one dataplane, or several behind a router. It knows what of the plan is programmed (progress.ts). */
+export interface ComposedDataplane extends Omit<Dataplane, 'sync' | 'audit'> {
+  /** Programs what differs from the last plan, and with `isRetry` what failed. Rejects as a dataplane does. */
+  sync(plan: Plan, nodeAddresses: readonly NodeAddress[], isRetry?: boolean): Promise<Synced>;
+  audit(plan: Plan, nodeAddresses: readonly NodeAddress[]): Promise<SyncedAudit>;
   /** Of each, in the order in which they are asked to serve a frontend. */
   readonly dataplanes: readonly Capabilities[];
   devices(): readonly DeviceView[];

@@ -212,9 +212,11 @@ export interface Installation {
   readonly bpfRoot?: string | undefined;
   /** undefined: no rules are written. */
   readonly iptables?: IptablesInstallation | undefined;
+  /** undefined: nftables has no table of ours. */
+  readonly nftables?: NftablesInstallation | undefined;
   /** Layers that the settings ask for and the kernel refused. */
   readonly refused: readonly { readonly layer: string; readonly reason: string }[];
-  /** What --engine auto lets iptables serve, because eBPF cannot; undefined: nothing. */
+  /** What --engine auto lets rules serve, because eBPF cannot; undefined: nothing. */
   readonly fallback?: Fallback | undefined;
 }
 
@@ -222,12 +224,18 @@ export interface Fallback {
   readonly what: 'sockets and packets' | 'packets';
   /** Why eBPF cannot serve it. */
   readonly reason: string;
+  /** Absent: iptables. */
+  readonly by?: 'nftables';
 }
 
 /** Which of the two lists of rules on a node is written. */
 export interface IptablesInstallation {
   readonly variant: 'nft' | 'legacy';
   readonly why: string;
+  readonly families: readonly Family[];
+}
+
+export interface NftablesInstallation {
   readonly families: readonly Family[];
 }
 

@@ -7,7 +7,7 @@ import { type ConntrackCleaner, createConntrackCleaner } from '../agent/conntrac
 import { followNodeSockets } from '../agent/node-sockets/follow.ts';
 import { createProblemLog } from '../agent/problem-log.ts';
 import { lastGoodPath } from '../config/instance-paths.ts';
-import type { ComposedDataplane, Dataplane } from '../engines/dataplane.ts';
+import type { ComposedDataplane } from '../engines/dataplane.ts';
 import type { Predecessor } from '../engines/predecessor.ts';
 import type { Installation } from '../engines/snapshot.ts';
 import { reasonOf } from '../errors.ts';
@@ -120,7 +120,7 @@ export async function compose(
   logAttached(dataplane, settings.plan.nodeName, log);
   let hostRules: HostRulesFollower | undefined;
   const agent = createAgent({
-    beforeSync: async (plan, services) => (await hostRules?.check(plan, services)) ?? false,
+    beforeSync: async (plan) => void (await hostRules?.check(plan)),
     planner: createPlanner(settings.plan, {
       awaitsNodes: source.source.followNodes !== undefined,
       nowMs: () => SYSTEM_CLOCK.nowMs(),
@@ -206,7 +206,9 @@ export async function compose(
 }
 
 /** Who listens at addresses of the node; where the agent itself does, the kernel tells it of others when it binds. */
-const listenersBeside = ({ capabilities }: Dataplane): typeof listenersOf =>
+const listenersBeside = ({
+  capabilities,
+}: Pick<ComposedDataplane, 'capabilities'>): typeof listenersOf =>
   capabilities.relays === undefined ? listenersOf : () => [];
 
 interface Startable extends SourceProgress {
@@ -313,7 +315,7 @@ function start(
 }
 
 /** Asked before anything is written, and answered before the first sync is. */
-function adoptFlows(dataplane: Dataplane, cleaner: ConntrackCleaner, log: Logger): void {
+function adoptFlows(dataplane: ComposedDataplane, cleaner: ConntrackCleaner, log: Logger): void {
   (dataplane.heldDatagrams?.() ?? dataplane.held()).then(
     (held) => cleaner.adopt([...held].map(({ id }) => id)),
     (error: unknown) => log.warn({ reason: reasonOf(error) }, 'cannot read what is programmed'),
@@ -340,7 +342,7 @@ const senderTo = (source: Source): EventSender => ({
     source.post?.(`/apis/events.k8s.io/v1/namespaces/${event.metadata.namespace}/events`, event),
 });
 
-function logAttached({ installation }: Dataplane, node: string, log: Logger): void {
+function logAttached({ installation }: ComposedDataplane, node: string, log: Logger): void {
   const { hooks, cgroupRoot, bpfRoot, iptables } = installation;
   const fields = {
     version: packageVersion(),

@@ -31,15 +31,18 @@ import type { OpenDataplane } from './compose.ts';
 import { checkCgroupRoot, checkKernel, explainMissingCapabilities } from './preflight/checks.ts';
 import { mayHaveProxyRules } from './preflight/other-proxies.ts';
 
+export type RulesEngine = 'iptables' | 'nftables';
+
 export interface DataplaneSettings {
   /** The one to begin with, and why it is not bpf although --engine is auto. */
-  readonly engine: 'bpf' | 'iptables' | 'userspace';
+  readonly engine: 'bpf' | RulesEngine | 'userspace';
   readonly reason?: string | undefined;
-  /** --engine: with auto iptables serves what bpf cannot. */
+  /** --engine: with auto rules serve what bpf cannot. */
   readonly asked: Engine;
-  readonly iptables: Omit<IptablesSettings, 'holder'>;
-  /** Called before iptables serves. @param isStart not if eBPF has served: what answers at kube-proxy's ports is this agent */
-  readonly beforeRules: (isStart: boolean) => void;
+  /** Of rules, whichever engine writes them. */
+  readonly rules: Omit<IptablesSettings, 'holder'>;
+  /** Called before rules serve. @param isStart not if eBPF has served: what answers at kube-proxy's ports is this agent */
+  readonly beforeRules: (isStart: boolean, engine: RulesEngine) => void;
   /** undefined: the root of the cgroup v2 hierarchy. */
   readonly cgroupRoot: string | undefined;
   readonly bpfRoot: string;
@@ -64,11 +67,11 @@ export interface DataplaneSettings {
 /** @returns a function that opens the dataplane. Throws FairleadError if this machine cannot run one. */
 export function dataplaneOf(settings: DataplaneSettings, log: Logger): OpenDataplane {
   const { engine, reason } = settings;
-  if (engine === 'iptables') {
+  if (engine === 'userspace') return () => ownSockets(settings, log);
+  if (engine !== 'bpf') {
     const fallback = reason === undefined ? undefined : { what: BOTH, reason };
     return () => onlyRules(settings, fallback, log);
   }
-  if (engine === 'userspace') return () => ownSockets(settings, log);
   checkKernel();
   const { path: cgroupRoot } = checkCgroupRoot(settings.cgroupRoot);
   return async (network) => {
@@ -97,7 +100,7 @@ function explainRefusal(error: unknown): unknown {
 
 const BOTH = 'sockets and packets' as const;
 
-type Opening = Pick<DataplaneSettings, 'nodeName' | 'runDir' | 'iptables' | 'asked'>;
+type Opening = Pick<DataplaneSettings, 'nodeName' | 'runDir' | 'rules' | 'asked'>;
 
 const holderOf = ({ nodeName, runDir }: Opening) => ({ command: 'agent', nodeName, runDir });
 
@@ -111,9 +114,46 @@ const openBpf = (
   );
 
 /** Loaded only if it is needed: what runs programs takes 8 MiB. */
-async function openRules(settings: Opening, log: Logger): Promise<Dataplane> {
-  const { openIptablesDataplane } = await import('../engines/iptables/kernel/open.ts');
-  return openIptablesDataplane({ ...settings.iptables, holder: holderOf(settings) }, log);
+async function openRules(settings: Opening, log: Logger): Promise<OpenedRules> {
+  if (settings.asked === 'nftables') return openNftables(settings, log);
+  try {
+    const { openIptablesDataplane } = await import('../engines/iptables/kernel/open.ts');
+    const asked = { ...settings.rules, holder: holderOf(settings) };
+    return { dataplane: await openIptablesDataplane(asked, log), engine: 'iptables' };
+  } catch (error) {
+    const isMissing = error instanceof FairleadError && error.code === 'NO_IPTABLES';
+    if (!isMissing || settings.asked === 'iptables') throw error;
+    return openInstead(error, () => openNftables(settings, log));
+  }
+}
+
+interface OpenedRules {
+  readonly dataplane: Dataplane;
+  readonly engine: RulesEngine;
+}
+
+/** Newer distributions have no iptables. */
+async function openInstead(
+  reason: FairleadError,
+  open: () => Promise<OpenedRules>,
+): Promise<OpenedRules> {
+  try {
+    return await open();
+  } catch (error) {
+    if (!(error instanceof FairleadError) || error.code !== 'NO_NFTABLES') throw error;
+    throw new FairleadError('NO_IPTABLES', `${reason.message}; ${error.message}`);
+  }
+}
+
+/** Under the lock on the rules of this network namespace, which all engines that write them share. */
+async function openNftables(settings: Opening, log: Logger): Promise<OpenedRules> {
+  const { lockRules } = await import('../engines/iptables/kernel/instance-lock.ts');
+  const { openNftablesDataplane } = await import('../engines/nftables/kernel/open.ts');
+  const lock = await lockRules(holderOf(settings));
+  return {
+    dataplane: await openNftablesDataplane({ ...settings.rules, lock }, log),
+    engine: 'nftables',
+  };
 }
 
 /** Loaded only if it is needed. */
@@ -127,7 +167,7 @@ const FREE_WITHIN_MS = 10_000;
 const RETRY_MS = 100;
 
 /** The hand-over of an earlier move may still remove rules. */
-async function openWhenFree(open: () => Promise<Dataplane>): Promise<Dataplane> {
+async function openWhenFree(open: () => Promise<OpenedRules>): Promise<OpenedRules> {
   const deadline = performance.now() + FREE_WITHIN_MS;
   for (;;) {
     try {
@@ -147,13 +187,13 @@ async function rulesForPackets(
   log: Logger,
 ): Promise<Dataplane | undefined> {
   try {
-    const rules = await openWhenFree(() => openRules(settings, log));
-    settings.beforeRules(false);
-    log.warn({ ...fallback }, FALLBACK_MESSAGE);
-    return rules;
+    const { dataplane, engine } = await openWhenFree(() => openRules(settings, log));
+    settings.beforeRules(false, engine);
+    log.warn({ ...fallback }, fallbackMessage(engine));
+    return dataplane;
   } catch (error) {
     const fields = { reason: reasonOf(error), because: fallback.reason };
-    log.warn(fields, 'iptables cannot serve packets');
+    log.warn(fields, 'rules cannot serve packets');
     return undefined;
   }
 }
@@ -163,10 +203,11 @@ async function onlyRules(
   fallback: Fallback | undefined,
   log: Logger,
 ): Promise<ComposedDataplane> {
-  if (fallback !== undefined) log.warn({ ...fallback }, FALLBACK_MESSAGE);
   try {
-    settings.beforeRules(true);
-    const dataplane = createRouter([await openRules(settings, log)], fallback);
+    const { dataplane: rules, engine } = await openRules(settings, log);
+    settings.beforeRules(true, engine);
+    if (fallback !== undefined) log.warn({ ...fallback }, fallbackMessage(engine));
+    const dataplane = createRouter([rules], fallback && fallbackBy(engine, fallback));
     if (fallback !== undefined) explainLater(log);
     return dataplane;
   } catch (error) {
@@ -181,7 +222,11 @@ function withReasonOfBpf(error: unknown, fallback: Fallback | undefined): unknow
   return new FairleadError(code, `${message}; and eBPF cannot serve: ${fallback.reason}`, detail);
 }
 
-const FALLBACK_MESSAGE = 'eBPF cannot serve all of this node, iptables does';
+const fallbackBy = (engine: RulesEngine, fallback: Fallback): Fallback =>
+  engine === 'iptables' ? fallback : { ...fallback, by: engine };
+
+const fallbackMessage = (engine: RulesEngine): string =>
+  `eBPF cannot serve all of this node, ${engine} does`;
 
 /** With auto, what the kernel refused of bpf is served by rules; if these cannot be written either, by nobody, as with bpf. */
 async function withRules(
@@ -196,12 +241,12 @@ async function withRules(
   }
   const fallback: Fallback = { what: 'packets', reason: refused.reason };
   try {
-    const rules = await openRules(settings, log);
-    log.warn({ ...fallback }, FALLBACK_MESSAGE);
+    const { dataplane: rules, engine } = await openRules(settings, log);
+    log.warn({ ...fallback }, fallbackMessage(engine));
     explainLater(log);
-    return createRouter([bpf, rules], fallback);
+    return createRouter([bpf, rules], fallbackBy(engine, fallback));
   } catch (error) {
-    log.warn({ reason: reasonOf(error) }, 'iptables cannot serve packets either');
+    log.warn({ reason: reasonOf(error) }, 'rules cannot serve packets either');
     return createRouter([bpf]);
   }
 }

@@ -27,23 +27,12 @@ export interface DirectReturnParts {
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
 
-export interface DirectReturn {
-  planned(plan: Plan): void;
-  arrived(changes: readonly ObjectChange[]): void;
-  /** @param isComplete this plan is programmed; else an earlier one may be */
-  synced(plan: Plan, isComplete: boolean): void;
-  /** It may be able now, or no more. */
-  packetsMoved(): void;
-  /** Why the annotation is not as it should be. */
-  problems(): readonly Problem[];
-  close(): void;
-}
-
 const RETRY = { firstMs: 5_000, maxMs: 300_000, jitter: 'equal' } as const;
 
-export const createDirectReturn = (parts: DirectReturnParts): DirectReturn => new Following(parts);
+export const createDirectReturn = (parts: DirectReturnParts): DirectReturn =>
+  new DirectReturn(parts);
 
-class Following implements DirectReturn {
+export class DirectReturn {
   readonly #parts: DirectReturnParts;
   readonly #backoff: Backoff;
   /** Of the Node of this node; undefined: it has none, or there is no such Node. */
@@ -83,6 +72,7 @@ class Following implements DirectReturn {
     }
   }
 
+  /** @param isComplete this plan is programmed; else an earlier one may be */
   synced(plan: Plan, isComplete: boolean): void {
     if (this.#isReady || !this.#isFollowing) return;
     if (plan.node.peers === undefined || !takesRequests(plan)) return;
@@ -93,10 +83,12 @@ class Following implements DirectReturn {
     this.#reconcile();
   }
 
+  /** It may be able now, or no more. */
   packetsMoved(): void {
     this.#reconcile();
   }
 
+  /** Why the annotation is not as it should be. */
   problems(): readonly Problem[] {
     return this.#problem === undefined ? [] : [{ reason: this.#problem, isWarning: true }];
   }
@@ -163,7 +155,7 @@ class Following implements DirectReturn {
       text === null
         ? 'other nodes may go on sending requests to it that it cannot take'
         : 'other nodes masquerade what they send to it';
-    const problem = `Node ${nodeName} could not be annotated for direct return (${reason}): ${effect}; give the agent the right to patch nodes (docs/install.md), or run ${command}`;
+    const problem = `Node ${nodeName} could not be annotated for direct return (${reason}): ${effect}; give the agent the right to patch nodes (docs/direct-return.md), or run ${command}`;
     if (problem !== this.#problem) log.warn({ node: nodeName, reason }, problem);
     this.#problem = problem;
     this.#cancelRetry = clock.after(this.#backoff.nextMs(), () => this.#reconcile());

@@ -31,25 +31,13 @@ export interface InstanceOptions {
   readonly onServing?: () => void;
 }
 
-export interface Instance {
-  readonly configWritten: Servers['configWritten'];
-  /** What the kernel has is another agent's: this one may remove nothing. */
-  isHandedOver(): boolean;
-  /** Resolves when all whose connections this agent has accepted are answered, or have had time for that; at once if it is alone. */
-  answered(): Promise<void>;
-  /** Rejects if it cannot go on after a successor was lost. Never resolves. */
-  readonly failed: Promise<never>;
-  /** Closes everything; the programmed state is kept and serves traffic. Idempotent. */
-  stop(): void;
-}
-
 /** Throws FairleadError, after closing what it opened; hooks that are attached already stay, as after a stop. */
 export async function startInstance(
   settings: InstanceSettings,
   log: Logger,
   options: InstanceOptions = {},
 ): Promise<Instance> {
-  const instance = new RunningInstance(settings, log, options);
+  const instance = new Instance(settings, log, options);
   await instance.start();
   return instance;
 }
@@ -63,7 +51,8 @@ const LONG_MS = 2 ** 30;
 /** A stop takes no longer than a second. */
 const ANSWERED_WITHIN_MS = 900;
 
-class RunningInstance implements Instance {
+export class Instance {
+  /** Rejects if it cannot go on after a successor was lost. Never resolves. */
   readonly failed: Promise<never>;
   readonly #settings: InstanceSettings;
   readonly #log: Logger;
@@ -113,14 +102,17 @@ class RunningInstance implements Instance {
 
   configWritten: Servers['configWritten'] = (file) => this.#composed?.configWritten(file);
 
+  /** What the kernel has is another agent's: this one may remove nothing. */
   isHandedOver(): boolean {
     return this.#isHandedOver;
   }
 
+  /** Resolves when all whose connections this agent has accepted are answered, or have had time for that; at once if it is alone. */
   async answered(): Promise<void> {
     await Promise.race([this.#left, delay(ANSWERED_WITHIN_MS)]);
   }
 
+  /** Closes everything; the programmed state is kept and serves traffic. Idempotent. */
   stop(): void {
     this.#isStopped = true;
     this.#close();

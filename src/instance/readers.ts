@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The values that /metrics reads from the agent, its dataplane and its source at each scrape.
-import { lacksOf } from '../engines/lacks.ts';
+import { limitationsOf } from '../engines/limitations.ts';
 import type { DeviceView, PortConnections, PortId, PortTraffic } from '../engines/snapshot.ts';
 import type {
   AgentReaders,
@@ -20,7 +20,7 @@ export function readersOf(
   return {
     version: packageVersion(),
     engine: () => dataplane.capabilities.dataplane,
-    lacks: () => dataplane.dataplanes.flatMap(lacksOf),
+    limitations: () => dataplane.dataplanes.flatMap(limitationsOf),
     findings: () => onNode.findings(),
     fallback: () => dataplane.installation.fallback,
     isReady: () => agent.state().isReady,

@@ -14,7 +14,7 @@ import {
 } from '../engines/capabilities.ts';
 import type { HeldFrontend } from '../engines/dataplane.ts';
 import type { FrontendId } from '../engines/entry.ts';
-import { lacksOf } from '../engines/lacks.ts';
+import { limitationsOf } from '../engines/limitations.ts';
 import { isLoopback } from '../lib/ip.ts';
 import { ALGORITHM_NAMES } from '../plan/decide/balancing.ts';
 import { directPath } from '../plan/decide/peers.ts';
@@ -153,7 +153,7 @@ function affinityStep(
 ): readonly ExplainStep[] {
   const serving = dataplanes.find((known) => known.dataplane === dataplane);
   if (serving === undefined || !steps.some(({ rule }) => rule === 'affinity')) return [];
-  return lacksOf(serving)
+  return limitationsOf(serving)
     .filter(({ code }) => code === 'AFFINITY_CLIENTS')
     .map(({ reason }) => ({
       rule: 'affinity',

@@ -2,14 +2,14 @@
 // The agent's answer to `fairlead explain`. The Maglev table that it needs may have 131,071 entries: it is made in slices
 // between which the event loop runs.
 
-import type { Finding } from '../on-node/finding.ts';
+import type { Finding, Topic } from '../on-node/finding.ts';
+import type { ExplainStep } from '../plan/explain/explanation.ts';
 import type { TableOf } from '../plan/explain/maglev.ts';
 import { parsePacket } from '../plan/explain/packet.ts';
 import { type MaglevInput, populate } from '../plan/maglev/table.ts';
 import type { Plan } from '../plan/types.ts';
 import { inSlices } from '../sys/clock.ts';
 import { type Answer, answer, type Serving } from './answer.ts';
-import { withNodeSteps } from './node-steps.ts';
 
 const SLICE_MS = 5;
 const NO_TABLE = new Uint16Array();
@@ -46,4 +46,26 @@ async function withTable(ask: (tableOf: TableOf) => Answer): Promise<Answer> {
   if (input === undefined) return first;
   const table = await inSlices(populate(input), SLICE_MS);
   return ask(() => table ?? NO_TABLE);
+}
+
+/** What is in the way of sockets of the node's own pods and processes; packets from outside meet all of it. */
+const OF_SOCKETS: readonly Topic[] = ['forward', 'marks', 'mesh', 'dns-cache'];
+
+/** The answer with a step for each; the same if nothing is in the way, or nothing of ours is asked about. */
+function withNodeSteps(answer: Answer, findings: readonly Finding[]): Answer {
+  if (answer.frontend === null) return answer;
+  const client = answer.steps.find(({ rule }) => rule === 'client')?.result ?? '';
+  const isOutside = ['outside', 'other node'].includes(client);
+  const steps = findings
+    .filter(
+      ({ breaksServices, topic }) => breaksServices && (isOutside || OF_SOCKETS.includes(topic)),
+    )
+    .map(
+      ({ topic, what, consequence, advice }): ExplainStep => ({
+        rule: 'on this node',
+        result: topic,
+        reason: [`${what}: ${consequence}`, ...(advice === undefined ? [] : [advice])].join('; '),
+      }),
+    );
+  return steps.length === 0 ? answer : { ...answer, steps: [...answer.steps, ...steps] };
 }

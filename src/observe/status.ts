@@ -2,8 +2,9 @@
 // The status of a running agent, as `fairlead status` shows it.
 import { release } from 'node:os';
 import type { AgentState } from '../agent/agent.ts';
+import type { Limitation } from '../engines/capabilities.ts';
 import type { ComposedDataplane } from '../engines/dataplane.ts';
-import { type Lack, lacksOf } from '../engines/lacks.ts';
+import { limitationsOf } from '../engines/limitations.ts';
 import type {
   CookieView,
   DeviceView,
@@ -35,10 +36,11 @@ export interface Status {
   /** In the order in which they are asked to serve a frontend. */
   readonly dataplanes: readonly string[];
   /** What those of them that are in use cannot do for anything that they serve. */
-  readonly lacks: readonly Lack[];
+  readonly limitations: readonly Limitation<string>[];
   readonly cgroupRoot?: string | undefined;
   readonly bpfRoot?: string | undefined;
   readonly iptables?: Installation['iptables'];
+  readonly nftables?: Installation['nftables'];
   readonly hooks: readonly Hook[];
   readonly refusesWith: 'ECONNREFUSED' | 'EPERM';
   /** Layers that the kernel refused: what they would serve is not served. */
@@ -109,7 +111,7 @@ export function statusOf(parts: StatusParts): Status {
     isReady: state.isReady,
     readyAt: state.readyAt?.toISOString(),
     dataplanes: dataplanes.map(({ dataplane }) => dataplane),
-    lacks: dataplanes.flatMap(lacksOf),
+    limitations: dataplanes.flatMap(limitationsOf),
     ...installation,
     devices: parts.dataplane.devices(),
     source: {

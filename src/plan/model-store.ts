@@ -1,19 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // The projected objects a planner remembers: replaced one by one, read by every build.
 import { flatText } from '../lib/compact.ts';
+import { compareText } from '../lib/names.ts';
 import { projectSlice } from '../model/endpoints/slice.ts';
 import { projectNode } from '../model/node/node.ts';
 import { refText } from '../model/object-ref.ts';
 import { projectService } from '../model/service/service.ts';
 import { projectServiceCidr } from '../model/service/service-cidr.ts';
 import { createSharing, type Sharing } from '../model/sharing.ts';
-import type { Node, ObjectChange, ObjectRef, Projection, Service } from '../model/types.ts';
+import type {
+  EndpointSlice,
+  Node,
+  ObjectChange,
+  ObjectRef,
+  Projection,
+  Rejection,
+  Service,
+} from '../model/types.ts';
 import { frontendKeysOf } from './decide/frontends.ts';
 import { type NodeContext, nodeContextOf } from './decide/node-context.ts';
 import { createFrontendOwners, type FrontendOwners } from './decide/ownership.ts';
 import { exposedService, type NodeLabels } from './exposure/exposure.ts';
-import { createRejectionBook, type RejectionBook } from './rejections.ts';
-import { createSliceIndex, type SliceIndex } from './slice-index.ts';
 import type { PlanSettings, ServiceKey } from './types.ts';
 import { createVersions, type Judged } from './versions.ts';
 
@@ -163,4 +170,91 @@ function withUnknown<T>(
 function put<T>(into: Map<string, T>, name: string, value: T | undefined): void {
   if (value === undefined) into.delete(name);
   else into.set(name, value);
+}
+
+interface RejectionBook {
+  /** Replaces the rejections of one object by one step: its projection, or the build of its plan. */
+  readonly set: (source: 'model' | 'plan', ref: ObjectRef, list: readonly Rejection[]) => void;
+  /** The same list (===) until something changes. */
+  readonly list: () => readonly Rejection[];
+}
+
+const compareRefs = (a: ObjectRef, b: ObjectRef): number =>
+  compareText(a.kind, b.kind) ||
+  compareText(a.namespace, b.namespace) ||
+  compareText(a.name, b.name);
+
+/** Projection's rejections of an object come before those of the build. */
+export function orderRejections(lists: Iterable<readonly Rejection[]>): readonly Rejection[] {
+  return [...lists].flat().sort((a, b) => compareRefs(a.object, b.object));
+}
+
+function createRejectionBook(): RejectionBook {
+  const books = {
+    model: new Map<string, readonly Rejection[]>(),
+    plan: new Map<string, readonly Rejection[]>(),
+  };
+  let listed: readonly Rejection[] | undefined = [];
+  return {
+    set: (source, { kind, namespace, name }, list) => {
+      const book = books[source];
+      if (list.length === 0 && book.size === 0) return;
+      const key = `${kind} ${namespace}/${name}`;
+      if (list.length === 0 ? book.delete(key) : book.set(key, list)) listed = undefined;
+    },
+    list: () => {
+      listed ??= orderRejections([...books.model.values(), ...books.plan.values()]);
+      return listed;
+    },
+  };
+}
+
+// EndpointSlices by the Service they belong to. Keyed by the slice's own namespace and name, so that a slice
+// whose service-name label changes leaves its old Service (kube-proxy keeps a stale copy).
+interface SliceIndex {
+  /** Puts, replaces or (undefined) removes one slice; returns the Services it touches. */
+  readonly set: (ref: ObjectRef, slice: EndpointSlice | undefined) => readonly ServiceKey[];
+  readonly has: (ref: ObjectRef) => boolean;
+  /** The slices of the Service, sorted by name. They may arrive before the Service does. */
+  readonly of: (key: ServiceKey) => readonly EndpointSlice[];
+}
+
+const NO_SLICES: readonly EndpointSlice[] = Object.freeze([]);
+
+function createSliceIndex(): SliceIndex {
+  const bySlice = new Map<string, EndpointSlice>();
+  const byService = new Map<ServiceKey, EndpointSlice[]>();
+
+  const leave = (slice: EndpointSlice): void => {
+    const siblings = (byService.get(slice.service) ?? []).filter((other) => other !== slice);
+    if (siblings.length === 0) byService.delete(slice.service);
+    else byService.set(slice.service, siblings);
+  };
+
+  const join = (slice: EndpointSlice): void => {
+    const siblings = byService.get(slice.service);
+    if (siblings === undefined) {
+      byService.set(slice.service, [slice]);
+      return;
+    }
+    const at = siblings.findIndex((other) => compareText(other.name, slice.name) > 0);
+    siblings.splice(at < 0 ? siblings.length : at, 0, slice);
+  };
+
+  return {
+    set: (ref, slice) => {
+      const key = flatText(ref.namespace, '/', ref.name);
+      const before = bySlice.get(key);
+      if (before !== undefined) leave(before);
+      if (slice === undefined) {
+        bySlice.delete(key);
+      } else {
+        bySlice.set(key, slice);
+        join(slice);
+      }
+      return [before, slice].flatMap((touched) => (touched === undefined ? [] : touched.service));
+    },
+    has: ({ namespace, name }) => bySlice.has(flatText(namespace, '/', name)),
+    of: (key) => byService.get(key) ?? NO_SLICES,
+  };
 }

@@ -5,8 +5,9 @@ import type { ErrorCode } from '../errors.ts';
 import { FEATURES, type FeatureName } from './features.ts';
 import { type Answer, type Results, resultOf } from './results.ts';
 
-export type Engine = 'auto' | 'bpf' | 'iptables' | 'userspace';
-export type ServedBy = 'bpf' | 'iptables' | 'userspace' | 'nothing';
+export type Engine = 'auto' | 'bpf' | RulesEngine | 'userspace';
+export type ServedBy = Exclude<Engine, 'auto'> | 'nothing';
+type RulesEngine = 'iptables' | 'nftables';
 
 export interface Served {
   readonly ok: true;
@@ -81,32 +82,37 @@ const RULES = [
 ] as const satisfies readonly FeatureName[];
 
 /**
- * With auto what works by eBPF is served by it, and the rest by iptables. What could not be told counts as working: a start
- * tries it.
+ * With auto what works by eBPF is served by it, and the rest by iptables, or by nftables where that does not work. What
+ * could not be told counts as working: a start tries it.
  */
 export function engineOf(results: Results, asked: Engine): Served | Refused {
   if (asked === 'userspace') return BY_SOCKETS;
   const sockets = firstNo(results, BPF_SOCKETS);
   const rules = iptablesProblem(results);
-  if (asked === 'iptables') return rules === undefined ? byIptables([]) : noIptables(rules);
-  if (sockets === undefined) return byBpf(results, asked === 'auto' && rules === undefined);
+  const tables = nftablesProblem(results);
+  if (asked === 'iptables')
+    return rules === undefined ? byRules('iptables', []) : { ...NO_IPTABLES, ...rules };
+  if (asked === 'nftables')
+    return tables === undefined ? byRules('nftables', []) : { ...NO_NFTABLES, ...tables };
+  const other = rules === undefined ? 'iptables' : tables === undefined ? 'nftables' : undefined;
+  if (sockets === undefined) return byBpf(results, asked === 'auto' ? other : undefined);
   const why = textOf(results, sockets);
   const { remedy } = FEATURES[sockets];
   if (asked === 'bpf') return { ok: false, code: CODES[sockets], reason: why, remedy };
-  if (rules === undefined) return byIptables([why]);
+  if (rules === undefined || other !== undefined) return byRules(other ?? 'iptables', [why]);
   return {
-    ...{ ok: false, code: 'NO_IPTABLES' },
+    ...NO_IPTABLES,
     reason: `eBPF: ${why}; iptables: ${rules.reason}`,
     remedy: `for eBPF: ${remedy}; for iptables: ${rules.remedy}`,
   };
 }
 
-function byBpf(results: Results, hasRules: boolean): Served {
+function byBpf(results: Results, rules: RulesEngine | undefined): Served {
   const refusedBy = packetsProblem(results);
   return {
     ok: true,
     sockets: 'bpf',
-    packets: refusedBy === undefined ? 'bpf' : hasRules ? 'iptables' : 'nothing',
+    packets: refusedBy === undefined ? 'bpf' : (rules ?? 'nothing'),
     why: refusedBy === undefined ? [] : [refusedBy],
     ways: waysOf(results, refusedBy === undefined),
   };
@@ -141,10 +147,10 @@ const NO_WAYS: Ways = {
   staleSockets: undefined,
 };
 
-const byIptables = (why: readonly string[]): Served => ({
+const byRules = (engine: RulesEngine, why: readonly string[]): Served => ({
   ok: true,
-  sockets: 'iptables',
-  packets: 'iptables',
+  sockets: engine,
+  packets: engine,
   why,
   ways: NO_WAYS,
 });
@@ -156,11 +162,8 @@ const BY_SOCKETS: Served = {
 
 type Refusal = Pick<Refused, 'reason' | 'remedy'>;
 
-const noIptables = (refusal: Refusal): Refused => ({
-  ok: false,
-  code: 'NO_IPTABLES',
-  ...refusal,
-});
+const NO_IPTABLES = { ok: false, code: 'NO_IPTABLES' } as const;
+const NO_NFTABLES = { ok: false, code: 'NO_NFTABLES' } as const;
 
 /** undefined: packets can be served by eBPF. */
 function packetsProblem(results: Results): string | undefined {
@@ -180,6 +183,13 @@ function iptablesProblem(results: Results): Refusal | undefined {
   if (variants.some((name) => answerOf(results, name) !== 'no')) return undefined;
   const reason = variants.map((name) => textOf(results, name)).join('; ');
   return { reason, remedy: FEATURES['iptables-nft'].remedy };
+}
+
+/** undefined: tables of IPv4 can serve Services. */
+function nftablesProblem(results: Results): Refusal | undefined {
+  const missing = firstNo(results, ['CAP_NET_ADMIN', 'nf_conntrack', 'nftables IPv4']);
+  if (missing === undefined) return undefined;
+  return { reason: textOf(results, missing), remedy: FEATURES[missing].remedy };
 }
 
 const firstNo = <Name extends FeatureName>(

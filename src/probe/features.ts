@@ -3,7 +3,7 @@
 // would change that. docs/probe.md has the same list (a test compares them). Pure.
 
 export interface Feature {
-  readonly group: 'process' | 'BPF' | 'sockets' | 'packets' | 'iptables' | 'node';
+  readonly group: 'process' | 'BPF' | 'sockets' | 'packets' | 'iptables' | 'nftables' | 'node';
   readonly neededFor: string;
   /** If the answer is not yes. */
   readonly consequence: string;
@@ -255,6 +255,20 @@ export const FEATURES = {
     'no session affinity for what iptables serves',
   ),
   xt_nfacct: match('xt_nfacct', 'counters of dropped packets by rules', 'those are not counted'),
+  'nftables IPv4': {
+    group: 'nftables',
+    neededFor: 'rules of IPv4, where iptables does not work or --engine nftables asks for it',
+    consequence: 'nftables cannot serve Services',
+    remedy:
+      'the package nftables (1.0.1 or newer), and the modules nf_tables, nft_nat and nft_fib_ipv4',
+  },
+  'nftables IPv6': {
+    group: 'nftables',
+    neededFor: 'rules of IPv6, where iptables does not work or --engine nftables asks for it',
+    consequence: 'nftables serves Services of IPv4 only',
+    remedy:
+      'the package nftables (1.0.1 or newer), and the modules nf_tables, nft_nat and nft_fib_ipv6',
+  },
   IPv6: {
     group: 'node',
     neededFor: 'Services of IPv6',

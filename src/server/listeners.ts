@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The two servers of an agent, health and metrics: opened, retried while their ports are in use, closed.
 import type { RequestListener } from 'node:http';
-import { networkInterfaces } from 'node:os';
+import { type NetworkInterfaceInfo, networkInterfaces } from 'node:os';
 import type { ListenAddress } from '../config/addresses.ts';
 import type { Logger } from '../log.ts';
-import { bindHosts } from './bind-hosts.ts';
 import type { EventReason } from './events/event.ts';
 import type { EventRecorder } from './events/recorder.ts';
 import type { Listen } from './http/listen.ts';
@@ -62,4 +61,21 @@ export async function openListeners(
       for (const [, server] of listeners) void server.close();
     },
   };
+}
+
+export type Interfaces = Readonly<Record<string, readonly NetworkInterfaceInfo[] | undefined>>;
+
+/**
+ * `0.0.0.0` means every family that the node has, as in kube-proxy: Go's net.Listen binds one socket for both.
+ * `127.0.0.1` alone would not be found by a client of a node without IPv4, whose localhost is `::1`.
+ * @param interfaces those of os.networkInterfaces(), which has no interface of a family that is off
+ */
+export function bindHosts(host: string, interfaces: Interfaces): readonly string[] {
+  const addresses = Object.values(interfaces).flatMap((all) => all ?? []);
+  const hasIpv6 = addresses.some(({ family }) => family === 'IPv6');
+  if (host === '0.0.0.0' && hasIpv6) return ['::'];
+  if (host !== '127.0.0.1' || !hasIpv6) return [host];
+  const ofIpv4 = addresses.filter(({ family }) => family === 'IPv4');
+  if (ofIpv4.length === 0) return ['::1'];
+  return ofIpv4.every(({ internal }) => internal) ? [host, '::1'] : [host];
 }

@@ -148,8 +148,9 @@ interface Parts {
 
 /** `dataplane iptables: Services are translated by rules; sockets and packets, because …`. */
 function modeText(engine: string | undefined, fallback: Fallback | undefined): string {
-  const how = engine === 'iptables' ? 'by rules' : 'at the socket';
-  const why = fallback && `; ${fallback.what} by iptables, because ${fallback.reason}`;
+  const how = engine === 'bpf' ? 'at the socket' : 'by rules';
+  const why =
+    fallback && `; ${fallback.what} by ${fallback.by ?? 'iptables'}, because ${fallback.reason}`;
   return `dataplane ${engine}: Services are translated ${how}${why ?? ''}`;
 }
 

@@ -104,4 +104,6 @@ export const connectSockets: Native['connectSockets'] = (...args) =>
   addon().connectSockets(...args);
 export const destroySockets: Native['destroySockets'] = (...args) =>
   addon().destroySockets(...args);
+export const setTrimThreshold: Native['setTrimThreshold'] = (...args) =>
+  addon().setTrimThreshold(...args);
 export const libbpfVersion: Native['libbpfVersion'] = () => addon().libbpfVersion();

@@ -102,3 +102,13 @@ export function hasLegacyTable(family: Family, table: string): boolean {
     return false;
   }
 }
+
+/** nf_conntrack_tcp_be_liberal: only resets outside the window are INVALID. As kube-proxy reads it, at start. */
+export function isTcpLiberal(): boolean {
+  try {
+    const text = readFileSync('/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal', 'utf8');
+    return text.trim() !== '0';
+  } catch {
+    return false;
+  }
+}

@@ -39,7 +39,7 @@ export interface Asked {
 /** A dataplane with its own state, used by nothing else. */
 export interface Subject {
   /** Programs what a step changed, as the agent would. */
-  sync(plan: Plan, changed: readonly string[] | 'all'): Promise<void>;
+  sync(plan: Plan): Promise<void>;
   answer(asked: Asked): Answer;
   /** Of the sender of a packet that comes in, by its address; absent: each frontend decides by itself. */
   positionOf?(source: string): ClientPosition;
@@ -91,8 +91,8 @@ async function play(story: Story, dataplane: DataplaneUnderTest): Promise<readon
   const notServed: string[] = [];
   try {
     for (const step of story.steps) {
-      const { plan, changed, isGlobal } = planner.apply(step.changes);
-      await subject.sync(plan, isGlobal ? 'all' : changed);
+      const { plan } = planner.apply(step.changes);
+      await subject.sync(plan);
       for (const line of step.expect ?? []) {
         const reason = check(line, plan, subject, dataplane.capabilities);
         if (reason !== undefined) notServed.push(`${line}: ${reason}`);

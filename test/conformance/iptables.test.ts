@@ -15,9 +15,9 @@ testConformance('iptables', {
     const { sync, close } = driven(rules.dataplane);
     let current: Plan;
     return {
-      async sync(plan, changed) {
+      async sync(plan) {
         current = plan;
-        await sync(plan, changed);
+        await sync(plan);
       },
       hasMartianGuard: true,
       answer: ({ packet }) => answerOfRules(rules, current, packet),

@@ -48,6 +48,12 @@ export interface TestNodes {
 
 export const SERVER_PORTS = [8080, 8081, 5353];
 
+/** Four hundred connections a second meet every change; more would take the time of what is tested. */
+const LOAD = { concurrency: 4, pauseMs: 10 };
+
+/** Tests take most of their Services away and mean it; those of test/integration/netns/slips have a delay. */
+const AT_ONCE = ['--manifests-removal-delay', '0s'];
+
 export async function startNodes(shapes: readonly NodeShape[]): Promise<TestNodes> {
   removeLeftovers();
   const topology = await buildTopology(
@@ -86,7 +92,7 @@ async function startNode(topology: Topology, shape: NodeShape): Promise<TestNode
   const [instance, serverPrograms, clients] = await Promise.all([
     makeInstance(topology, host),
     Promise.all(servers.map((pod) => startServer(pod, SERVER_PORTS))),
-    Promise.all(sandboxes.map(startClient)),
+    Promise.all(sandboxes.map((sandbox) => startClient(sandbox, LOAD))),
   ]);
   const find = (name: string): Pod =>
     found(
@@ -97,7 +103,7 @@ async function startNode(topology: Topology, shape: NodeShape): Promise<TestNode
     ...{ instance, manifests: instance.manifests, servers, serverPrograms, sandboxes, self: host },
     client: (index = 0) => found(clients[index], `client ${index}`),
     pods: (...names) => names.map(find),
-    startAgent: (flags = []) => startAgent(instance, flags),
+    startAgent: (flags = []) => startAgent(instance, [...AT_ONCE, ...flags]),
     status: async () => (await askAgent(instance.runDir, '/v1/status')) as Status,
     programmed: createProgrammed(instance),
   };

@@ -7,6 +7,13 @@ import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 /** FAIRLEAD_SEED selects other histories, or repeats those of a failure. */
 export const SEED = Number(process.env['FAIRLEAD_SEED'] ?? 1);
 
+/** How often: less in `npm test`, whose stages a person waits for, than in `npm run test:nightly`. */
+export const atNight = (byDay: number, byNight: number): number =>
+  process.env['FAIRLEAD_NIGHTLY'] === '1' ? byNight : byDay;
+
+/** The time-out of a test whose number of cases the environment may set: it hangs rarely, and is long on purpose. */
+export const ANY_NUMBER_MS = 5_400_000;
+
 /** Numbers in [0, 1), the same for the same seed: for a million packets, where a property would take too long. */
 export function randomOf(seed: number): () => number {
   const generator = xoroshiro128plus(seed);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // `npm run bench`: carries out the plan of a run, and hands over a report that grows with it. Namespaces, cgroups and
 // mounts are its own, and are removed however it ends.
-import { cpus, loadavg, release } from 'node:os';
+import { cpus, loadavg } from 'node:os';
 import { packageVersion } from '../../src/sys/package.ts';
 import { buildSite } from '../lab/columns/site.ts';
 import { exitOnSignals } from '../lab/topology.ts';
+import { thisMachine, today } from './lib/machine.ts';
 import {
   type Column,
   changeObjects,
@@ -58,19 +59,12 @@ export async function runBench(run: BenchRun): Promise<void> {
 }
 
 function describeRun({ settings, proxies, skipped }: BenchRun): BenchReport {
-  const cores = cpus();
   return {
     apiVersion: 'fairlead.io/v1',
     kind: 'BenchReport',
     version: packageVersion(),
-    date: new Date().toISOString().slice(0, 10),
-    machine: {
-      cpu: cores[0]?.model.trim() ?? 'unknown',
-      cores: cores.length,
-      kernel: release(),
-      node: process.version,
-      loadBefore: loadavg()[0] ?? 0,
-    },
+    date: today(),
+    machine: thisMachine(),
     ...{ iptables: proxies.iptables, endpointsEach: ENDPOINTS_EACH },
     ...{ columns: settings.columns, skipped, sizes: [] },
   };

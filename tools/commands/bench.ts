@@ -2,17 +2,19 @@
 // `npm run bench`: compares fairlead with kube-proxy and with no proxy on this machine, or draws a report again.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { Command, Option } from 'commander';
 import { jsonText, print, say } from '../../src/cli/output.ts';
 import { FairleadError, reasonOf } from '../../src/errors.ts';
+import { count, counts, listOf } from '../bench/lib/options.ts';
 import { findColumns, requireNeeds } from '../bench/needs.ts';
 import { type Amounts, FULL, QUICK } from '../bench/plan/settings.ts';
 import { durationText } from '../bench/plan/time-left.ts';
 import type { Variant } from '../bench/proxies/tools.ts';
 import { skippedLines } from '../bench/render/cell-text.ts';
 import { reportHtml } from '../bench/render/page/page.ts';
-import { reportSvg } from '../bench/render/svg/figure.ts';
+import { metricSvg, reportSvg } from '../bench/render/svg/figure.ts';
 import { reportMarkdown, reportText } from '../bench/render/table.ts';
+import { METRIC_NAMES, type MetricName } from '../bench/report/metrics.ts';
 import { countText } from '../bench/report/numbers.ts';
 import { parseReport } from '../bench/report/read.ts';
 import { type BenchReport, COLUMNS, type ColumnName } from '../bench/report/types.ts';
@@ -39,6 +41,7 @@ interface BenchOptions {
   readonly kubeProxy?: string;
   readonly report?: string;
   readonly output: Format;
+  readonly metric?: MetricName;
   readonly outputDir?: string;
 }
 
@@ -52,8 +55,8 @@ export function benchCommand(): Command {
       'small samples, few repetitions, 100 and 1,000 Services: under 3 minutes',
       false,
     )
-    .option('--columns <list>', `of ${COLUMNS.join(', ')}`, columns, [...COLUMNS])
-    .option('--services <list>', 'how many Services, 10 endpoints each', numbers)
+    .option('--columns <list>', `of ${COLUMNS.join(', ')}`, listOf(COLUMNS), [...COLUMNS])
+    .option('--services <list>', 'how many Services, 10 endpoints each', counts)
     .option('--rounds <count>', 'rounds of traffic, each with one sample of every cell', count)
     .option('--turns <count>', 'starts of each proxy, with the changes that follow', count)
     .option('--no-roll', 'without the Service of 5,000 endpoints that is rolled over')
@@ -69,15 +72,21 @@ export function benchCommand(): Command {
         .choices(Object.keys(FORMATS))
         .default('table'),
     )
+    .addOption(
+      new Option('--metric <name>', 'with -o svg: draw this metric alone').choices(METRIC_NAMES),
+    )
     .option('--output-dir <dir>', 'also write bench.json, bench.svg and bench.html there')
     .action(bench);
 }
 
 async function bench(options: BenchOptions): Promise<void> {
   const report = options.report === undefined ? await measure(options) : read(options.report);
-  print(FORMATS[options.output](report).trimEnd());
+  print(printed(report, options).trimEnd());
   write(report, options);
 }
+
+const printed = (report: BenchReport, { output, metric }: BenchOptions): string =>
+  output === 'svg' && metric !== undefined ? metricSvg(report, metric) : FORMATS[output](report);
 
 function read(file: string): BenchReport {
   let text: string;
@@ -156,23 +165,3 @@ function progressText({ share, secondsLeft, step }: Progress): string {
 }
 
 /** In ascending order, each once. */
-function numbers(text: string): readonly number[] {
-  return [...new Set(text.split(',').map(count))].sort((a, b) => a - b);
-}
-
-function count(text: string): number {
-  if (!/^[1-9]\d{0,4}$/.test(text)) {
-    throw new InvalidArgumentError(`${text} is not a number from 1 to 99,999.`);
-  }
-  return Number(text);
-}
-
-/** In the order of the tables. */
-function columns(text: string): readonly ColumnName[] {
-  const wanted = text.split(',');
-  const unknown = wanted.find((name) => !COLUMNS.some((column) => column === name));
-  if (unknown !== undefined) {
-    throw new InvalidArgumentError(`${unknown} is none of ${COLUMNS.join(', ')}.`);
-  }
-  return COLUMNS.filter((name) => wanted.includes(name));
-}

@@ -52,7 +52,7 @@ export async function setStage(screen: Screen, topology: Topology): Promise<Stag
   const [instance, started, clients] = await Promise.all([
     makeInstance(topology, node),
     Promise.all(servers.map((pod) => startServer(pod, serverPorts(examples)))),
-    Promise.all(sandboxes.map(startClient)),
+    Promise.all(sandboxes.map((pod) => startClient(pod))),
   ]);
   instance.manifests.put('node.yaml', [nodeManifest(node)]);
   instance.manifests.put('services.yaml', examples.manifests);

@@ -16,8 +16,15 @@ import { type Sandbox, startProgram } from './sandbox.ts';
 
 /** What is answered or refused at all is so much sooner, except on a machine with much other work. */
 const DEFAULT_TIMEOUT_MS = 5_000;
+export interface LoadOptions {
+  readonly concurrency: number;
+  readonly pauseMs: number;
+  /** For each connection. */
+  readonly timeoutMs: number;
+}
+
 /** Of one of thousands, which all must be answered: TCP sends again after 1, 3, 7 and 15 s. */
-const LOAD = { timeoutMs: 30_000, concurrency: 8, pauseMs: 5 } as const;
+const LOAD: LoadOptions = { timeoutMs: 30_000, concurrency: 8, pauseMs: 5 };
 
 export interface BurstOptions {
   readonly connections: number;
@@ -43,15 +50,7 @@ export interface Client {
   readonly sandbox: Sandbox;
   once(target: Target, timeoutMs?: number): Promise<Answer>;
   burst(target: Target, options: BurstOptions): Promise<Tally>;
-  startLoad(
-    target: Target,
-    options?: {
-      readonly concurrency?: number;
-      readonly pauseMs?: number;
-      /** For each connection. */
-      readonly timeoutMs?: number;
-    },
-  ): Promise<RunningLoad>;
+  startLoad(target: Target, options?: Partial<LoadOptions>): Promise<RunningLoad>;
   open(target: Target, timeoutMs?: number): Promise<OpenSocket>;
   stop(): Promise<void>;
 }
@@ -62,8 +61,14 @@ type Call = <Op extends OperationName>(
   onProgress?: (done: number) => void,
 ) => Promise<Operations[Op]['reply']>;
 
-/** Starts a client program in a pod or on a node and waits until it serves. */
-export async function startClient(sandbox: Sandbox): Promise<Client> {
+/**
+ * Starts a client program in a pod or on a node and waits until it serves.
+ * @param usual of its loads that do not say otherwise
+ */
+export async function startClient(
+  sandbox: Sandbox,
+  usual: Partial<LoadOptions> = {},
+): Promise<Client> {
   const wire = openWire();
   const child = await startProgram(sandbox, 'client', [], wire.onLine);
   child.exited.then((code) => wire.onExit(`client in ${sandbox.name} ended with code ${code}`));
@@ -75,7 +80,7 @@ export async function startClient(sandbox: Sandbox): Promise<Client> {
     burst: (target, { concurrency = 32, onProgress, ...options }) =>
       call('burst', { target, timeoutMs, concurrency, ...options }, onProgress),
     startLoad: async (target, options = {}) => {
-      const request = { target, ...LOAD, ...options };
+      const request = { target, ...LOAD, ...usual, ...options };
       const { load } = await call('startLoad', request);
       return { read: () => call('readLoad', { load }), stop: () => call('stopLoad', { load }) };
     },

@@ -3,8 +3,8 @@
 // proxy with these tools pays it for every change, whatever else it does.
 import { run } from '../../../src/sys/exec.ts';
 import { insideNamespace } from '../../../src/sys/netns.ts';
+import { percentile } from '../../../tools/bench/lib/quantiles.ts';
 import type { ToolsFigures as Alone, Variant } from '../report/figures.ts';
-import { percentile } from '../report/statistics.ts';
 import { type Seat, type Site, seatName } from '../site.ts';
 import { ownLock } from './proxy.ts';
 

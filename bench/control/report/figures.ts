@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The measurements of a run as plain values, as stored in the JSON file.
+import type { Environment } from '../../lib/environment.ts';
 
 export const PROXIES = ['fairlead', 'fairlead-iptables', 'iptables', 'nftables'] as const;
 /** fairlead with one of its engines, or kube-proxy in one of its modes. */
@@ -109,20 +110,7 @@ export interface SizeFigures {
   readonly rounds: readonly Round[];
 }
 
-export interface Machine {
-  readonly cpu: string;
-  readonly cores: number;
-  readonly kernel: string;
-  readonly node: string;
-  /** Load average of the minute before the run: above one, other programs disturbed it. */
-  readonly loadBefore: number;
-}
-
-export interface Report {
-  readonly date: string;
-  readonly commit: string;
-  readonly hasUncommittedChanges: boolean;
-  readonly machine: Machine;
+export interface Report extends Environment {
   /** The version of the API server and of kube-proxy: `1.37.2`. */
   readonly kubernetes: string;
   readonly apiServerFlags: readonly string[];

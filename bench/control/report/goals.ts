@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The goals for fairlead with 10,000 Services × 10 endpoints, and whether they are met.
+
+import { percentile } from '../../../tools/bench/lib/quantiles.ts';
 import type { Figures } from './figures.ts';
-import { percentile } from './statistics.ts';
 
 const BYTES_PER_MIB = 1024 * 1024;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rounds of a size as one column for each proxy: the start of the middle round, the samples of all, and of what is
 // measured once in a round, the median.
+
+import { percentile } from '../../../tools/bench/lib/quantiles.ts';
 import {
   type ChurnFigures,
   type Column,
@@ -12,7 +14,6 @@ import {
   type Round,
   type SizeFigures,
 } from './figures.ts';
-import { percentile } from './statistics.ts';
 
 export function columnsOf({ rounds }: Pick<SizeFigures, 'rounds'>): Round {
   const merged = PROXIES.flatMap((proxy): [ProxyName, Column][] => {

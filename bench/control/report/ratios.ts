@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The goals for fairlead's rules of iptables: what they take, in parts of what kube-proxy in iptables mode takes in the same
 // round, with the same tools. A full sync must not be slower, one change must take at most half.
+
+import { medianOf, percentile } from '../../../tools/bench/lib/quantiles.ts';
 import { type Figures, isFinished, type SizeFigures } from './figures.ts';
-import { middleOf, percentile } from './statistics.ts';
 
 export interface RatioGoal {
   readonly name: string;
@@ -55,13 +56,13 @@ export function ratioGoals({ rounds }: Pick<SizeFigures, 'rounds'>): readonly Ra
     );
     if (pairs.length === 0) return [];
     const ratios = pairs.map(([ours, theirs]) => figure(ours) / figure(theirs));
-    const ratio = middleOf(ratios);
+    const ratio = medianOf(ratios);
     const leasts = pairs.map(([ours, theirs]) => (least?.(ours) ?? Number.NaN) / figure(theirs));
     return {
       ...{ name, limit, ratios, ratio },
       ...{
         isMet: ratio <= limit,
-        least: leasts.some(Number.isNaN) ? undefined : middleOf(leasts),
+        least: leasts.some(Number.isNaN) ? undefined : medianOf(leasts),
       },
     };
   });

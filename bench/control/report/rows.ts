@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows of the tables: names and formats of the figures.
+
+import { percentile } from '../../../tools/bench/lib/quantiles.ts';
 import {
   type ChurnFigures,
   type Column,
@@ -7,7 +9,6 @@ import {
   isFinished,
   type Latencies,
 } from './figures.ts';
-import { percentile } from './statistics.ts';
 
 const BYTES_PER_MIB = 1024 * 1024;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A size's figures as text for a terminal.
+import { asText } from '../../../tools/bench/lib/tables.ts';
 import { isFinished, type ProxyName, type SizeFigures } from './figures.ts';
 import { GOAL_SERVICES, goals } from './goals.ts';
 import { columnsOf } from './merge.ts';
@@ -13,16 +14,7 @@ export function sizeText(size: SizeFigures): string {
     [`${size.services} Services × ${size.endpointsEach}`, ...names],
     ...ROWS.map((row) => [row.name, ...names.map((proxy) => cellText(row, columns[proxy]!))]),
   ];
-  const widths = cells[0]!.map((_, column) =>
-    Math.max(...cells.map((line) => line[column]!.length)),
-  );
-  const lines = cells.map((line) =>
-    line
-      .map((cell, column) => cell.padEnd(widths[column]!))
-      .join('  ')
-      .trimEnd(),
-  );
-  return [...lines, ...goalLines(size), ...ratioLines(size)].join('\n');
+  return [asText(cells), ...goalLines(size), ...ratioLines(size)].join('\n');
 }
 
 function goalLines(size: SizeFigures): readonly string[] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The measurements of a run as plain values, as stored in the JSON file.
 import type { Sample } from '../../../tools/lab/columns/traffic.ts';
-import type { Machine } from '../../control/report/figures.ts';
+import type { Environment } from '../../lib/environment.ts';
 import type { FrameSizeFigures } from './frames/figures.ts';
 
 export const COLUMNS = [
@@ -57,11 +57,7 @@ export interface SizeFigures {
   readonly programs: Programs;
 }
 
-export interface PacketReport {
-  readonly date: string;
-  readonly commit: string;
-  readonly hasUncommittedChanges: boolean;
-  readonly machine: Machine;
+export interface PacketReport extends Environment {
   readonly rounds: number;
   /** Columns that were not measured, and why. */
   readonly skipped: Partial<Record<ColumnName, string>>;

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// A report as Markdown, for docs/bench.md.
+// A report as Markdown.
+import { asMarkdown } from '../../../tools/bench/lib/tables.ts';
+import { whereText } from '../../lib/environment.ts';
 import type { PacketReport } from './figures.ts';
 import { frameTables } from './frames/table.ts';
-import { asMarkdown, programCells, rateCells, skippedLines } from './table.ts';
+import { programCells, rateCells, skippedLines } from './table.ts';
 
 function headLines(
   report: PacketReport,
   sizes: readonly { readonly loadAfter: number }[],
 ): readonly string[] {
-  const { date, commit, hasUncommittedChanges, machine, rounds } = report;
-  const { cpu, cores, kernel, loadBefore } = machine;
-  const state = hasUncommittedChanges ? ' with uncommitted changes' : '';
-  const loads = [loadBefore, ...sizes.map(({ loadAfter }) => loadAfter)];
+  const loads = [report.machine.loadBefore, ...sizes.map(({ loadAfter }) => loadAfter)];
   return [
-    `${date}, commit ${commit}${state}; ${cores} × ${cpu}, Linux ${kernel}; ${rounds} rounds;`,
+    `${whereText(report)}; ${report.rounds} rounds;`,
     `load of the machine before the run and after each size ${loads.map((load) => load.toFixed(1)).join(', ')}.`,
     ...skippedLines(report),
   ];

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arithmetic of the table. Pure.
+
+import { percentile } from '../../../tools/bench/lib/quantiles.ts';
 import type { Sample } from '../../../tools/lab/columns/traffic.ts';
-import { percentile } from '../../control/report/statistics.ts';
 
 const NS_PER_SECOND = 1e9;
 

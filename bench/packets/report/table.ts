@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A size's figures as cells, from which the terminal's text and the document are made.
+import { type Cells, servicesText } from '../../../tools/bench/lib/tables.ts';
 import type { Sample } from '../../../tools/lab/columns/traffic.ts';
 import { COLUMNS, type ColumnName, type PacketReport, type SizeFigures } from './figures.ts';
 import { medianRate, type Ratio, ratioTo, shareOf } from './ratios.ts';
-
-export type Cells = readonly (readonly string[])[];
 
 export const NAMES: Readonly<Record<ColumnName, string>> = {
   feeder: 'nothing but frames',
@@ -40,9 +39,6 @@ export function rateCells({ services, samples }: SizeFigures): Cells {
     ]),
   ];
 }
-
-export const servicesText = (services: number): string =>
-  services === 1 ? '1 Service' : `${services.toLocaleString('en')} Services`;
 
 /** `datagrams, 1,000/s, local` */
 function rowName(workload: string): string {
@@ -101,24 +97,4 @@ export function skippedLines({ skipped }: Pick<PacketReport, 'skipped'>): string
   return Object.entries(skipped).map(
     ([name, reason]) => `${NAMES[name as ColumnName]} was not measured: ${reason}`,
   );
-}
-
-export function asText(cells: Cells): string {
-  const widths = (cells[0] ?? []).map((_, column) =>
-    Math.max(...cells.map((row) => row[column]!.length)),
-  );
-  return cells
-    .map((row) =>
-      row
-        .map((text, at) => text.padEnd(widths[at]!))
-        .join('  ')
-        .trimEnd(),
-    )
-    .join('\n');
-}
-
-export function asMarkdown(cells: Cells): string {
-  const [head = [], ...rows] = cells;
-  const line = (row: readonly string[]): string => `| ${row.join(' | ')} |`;
-  return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
 }

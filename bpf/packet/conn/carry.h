@@ -45,7 +45,7 @@ static __always_inline void update_carried(const struct conn_slot *slot,
 static __always_inline void take_out(struct conn_slot *slot, struct conn_env *env,
 				     enum family family)
 {
-	struct traffic *traffic = conn_traffic_at(slot->index, family);
+	struct conn_traffic *traffic = conn_traffic_at(slot->index, family);
 	struct conn *c = conn_at(slot->index, family);
 
 	if (traffic)

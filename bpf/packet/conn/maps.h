@@ -32,8 +32,8 @@ CONN_ARRAY(fl_conn4, conn4);
 CONN_ARRAY(fl_conn6, conn6);
 
 /* Packets and bytes of each record. One element: they are not counted. */
-CONN_ARRAY(fl_conn_traf4, traffic);
-CONN_ARRAY(fl_conn_traf6, traffic);
+CONN_ARRAY(fl_conn_traf4, conn_traffic);
+CONN_ARRAY(fl_conn_traf6, conn_traffic);
 
 /* Client -> frontend. The slot of a word says which record it leads to. */
 CONN_ARRAY(fl_client4, client_bucket);

@@ -96,7 +96,7 @@ static __always_inline void write_record(__u32 index, union conn_record *new,
 					 const struct conn_env *env, enum family family)
 {
 	volatile union conn_record *r = conn_at(index, family);
-	struct traffic *traffic = conn_traffic_at(index, family);
+	struct conn_traffic *traffic = conn_traffic_at(index, family);
 
 	if (!r)
 		return;

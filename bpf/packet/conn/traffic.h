@@ -73,20 +73,46 @@ static __always_inline void take_from_count(const struct conn *c, enum family fa
 /* --- packets and bytes --------------------------------------------------------------------------
  */
 
+/* Of the word of the bytes: one more of the packets' upper bits, if the lower ones are 0 again. */
+static __always_inline __u64 carry_of(__u32 packets)
+{
+	return (__u64)(1 - is_set(packets)) << TRAFFIC_BYTE_BITS;
+}
+
+static __always_inline __u64 traffic_word(__u64 bytes, __u64 packets)
+{
+	return (bytes & TRAFFIC_BYTES) | packets >> 32 << TRAFFIC_BYTE_BITS;
+}
+
+static __always_inline __u64 packets_of(__u64 word, __u32 packets)
+{
+	return word >> TRAFFIC_BYTE_BITS << 32 | packets;
+}
+
+static __always_inline struct traffic traffic_of(const struct conn_traffic *t)
+{
+	return (struct traffic){
+		.packets = packets_of(t->bytes, t->packets),
+		.bytes = t->bytes & TRAFFIC_BYTES,
+		.reply_packets = packets_of(t->reply_bytes, t->reply_packets),
+		.reply_bytes = t->reply_bytes & TRAFFIC_BYTES,
+	};
+}
+
 /* Not atomic: packets of one connection meet on two CPUs seldom, and then only a count is lost. */
 static __always_inline void count_packet(__u32 index, __u32 bytes, bool from_backend,
 					 enum family family)
 {
-	struct traffic *traffic = conn_traffic_at(index, family);
+	struct conn_traffic *traffic = conn_traffic_at(index, family);
 
 	if (!traffic)
 		return;
 	if (from_backend) {
 		traffic->reply_packets += 1;
-		traffic->reply_bytes += bytes;
+		traffic->reply_bytes += bytes + carry_of(traffic->reply_packets);
 	} else {
 		traffic->packets += 1;
-		traffic->bytes += bytes;
+		traffic->bytes += bytes + carry_of(traffic->packets);
 	}
 }
 
@@ -94,15 +120,17 @@ static __always_inline void count_packet(__u32 index, __u32 bytes, bool from_bac
 static __always_inline void keep_traffic(const union conn_record *r, __u32 index,
 					 enum family family)
 {
-	struct traffic *traffic = conn_traffic_at(index, family);
+	const struct conn_traffic *t = conn_traffic_at(index, family);
 	struct traffic *sum = bpf_map_lookup_elem(&fl_traffic, &r->conn.frontend_id);
+	struct traffic own;
 
-	if (!sum || !traffic)
+	if (!sum || !t)
 		return;
-	__sync_fetch_and_add(&sum->packets, traffic->packets);
-	__sync_fetch_and_add(&sum->bytes, traffic->bytes);
-	__sync_fetch_and_add(&sum->reply_packets, traffic->reply_packets);
-	__sync_fetch_and_add(&sum->reply_bytes, traffic->reply_bytes);
+	own = traffic_of(t);
+	__sync_fetch_and_add(&sum->packets, own.packets);
+	__sync_fetch_and_add(&sum->bytes, own.bytes);
+	__sync_fetch_and_add(&sum->reply_packets, own.reply_packets);
+	__sync_fetch_and_add(&sum->reply_bytes, own.reply_bytes);
 }
 
 /* The slot of the record is BUSY. */

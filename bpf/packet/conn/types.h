@@ -144,6 +144,20 @@ struct reply_bucket {
 
 /* --- counters --------------------------------------------------------------------------------- */
 
+/*
+ * Of one record: bytes in 54 bits, and packets in 42, whose upper 10 are those of the word of the
+ * bytes. What one packet changes is in 12 bytes, seldom in two lines of the cache.
+ */
+struct conn_traffic {
+	__u64 bytes; /* of the client */
+	__u32 packets;
+	__u32 reply_packets;
+	__u64 reply_bytes;
+};
+
+#define TRAFFIC_BYTE_BITS 54
+#define TRAFFIC_BYTES	  ((1ULL << TRAFFIC_BYTE_BITS) - 1)
+
 /* What one CPU has done to the table of one family. Only grows; a line of the cache. */
 struct conn_counts {
 	__u64 claimed;	    /* records */
@@ -162,6 +176,7 @@ _Static_assert(sizeof(struct conn4) == 64, "conn4: a line of the cache");
 _Static_assert(sizeof(struct conn6) == 128, "conn6: two lines");
 _Static_assert(sizeof(struct client_bucket) == 32, "client_bucket: half a line");
 _Static_assert(sizeof(struct reply_bucket) == 32, "reply_bucket: half a line");
+_Static_assert(sizeof(struct conn_traffic) == 24, "conn_traffic");
 _Static_assert(sizeof(struct conn_counts) == 64, "conn_counts: a line");
 
 #endif

@@ -55,10 +55,10 @@ static __always_inline bool begins_conn(struct packet *p)
 {
 	if (p->known_by == KNOWN_BY_TABLE && !p->choice.masquerade)
 		p->known_by = KNOWN_BY_RECORD;
-	if (p->known_by == KNOWN_BY_TABLE)
-		return p->wire.protocol == PROTOCOL_TCP && p->syn;
 	if (!is_first(p))
 		p->choice.reason = REASON_ADOPTED;
+	if (p->known_by == KNOWN_BY_TABLE)
+		return p->wire.protocol == PROTOCOL_TCP && p->syn;
 	return true;
 }
 

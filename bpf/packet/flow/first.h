@@ -54,6 +54,9 @@ static __always_inline int on_first(struct __sk_buff *skb, enum family family)
 		if (action != UNDECIDED)
 			return action;
 	}
+	/* What the table knew, and gets a record after all: others have been asked before. */
+	if (with_direct_return && is_held(p))
+		return unanswered(REASON_DROPPED_BUSY);
 	return family == FAMILY_IPV4 ? fl_begin4(skb) : fl_begin6(skb);
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Deletes conntrack entries of UDP and SCTP flows whose backend is gone, after each sync that may have made some, and
 // after the first one. No sync waits for it. What fails is retried with exponential backoff, and said once.
+
+import { reasonOf } from '../../errors.ts';
 import { createBackoff } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Logger } from '../../log.ts';
@@ -16,7 +18,6 @@ import {
 } from '../../plan/conntrack/stale-flows.ts';
 import type { deleteConntrack, readConntrack } from '../../sys/conntrack/table.ts';
 import type { SyncFacts } from '../agent.ts';
-import { conntrackFailure } from './failure.ts';
 
 export interface ConntrackCleanerParts {
   readonly read: typeof readConntrack;
@@ -35,22 +36,15 @@ export interface Cleaned {
   readonly deleted: number;
 }
 
-export interface ConntrackCleaner {
-  /** What an earlier agent has programmed; before the first sync. */
-  adopt(former: readonly FormerFrontend[]): void;
-  synced(facts: Pick<SyncFacts, 'changes' | 'isFull' | 'plan'>): void;
-  close(): void;
-}
-
 /** The table is read for at most a tenth of the time, but never later than this after a change. */
 const PAUSE = { perPass: 10, leastMs: 1_000, mostMs: 20_000 };
 const RETRY = { firstMs: 1_000, maxMs: 60_000, jitter: 'equal' } as const;
 
 export function createConntrackCleaner(parts: ConntrackCleanerParts): ConntrackCleaner {
-  return new Cleaner(parts);
+  return new ConntrackCleaner(parts);
 }
 
-class Cleaner implements ConntrackCleaner {
+export class ConntrackCleaner {
   readonly #parts: ConntrackCleanerParts;
   readonly #backoff;
   #pending: StaleScope = new Map();
@@ -66,6 +60,7 @@ class Cleaner implements ConntrackCleaner {
     this.#backoff = createBackoff(RETRY, () => parts.clock.random());
   }
 
+  /** What an earlier agent has programmed; before the first sync. */
   adopt(former: readonly FormerFrontend[]): void {
     this.#former = former;
   }
@@ -155,4 +150,28 @@ class Cleaner implements ConntrackCleaner {
     this.#failure = failure.reason;
     this.#parts.log.warn(failure, 'stale conntrack entries cannot be deleted, will retry');
   }
+}
+
+interface ConntrackFailure {
+  readonly reason: string;
+  readonly effect: string;
+}
+
+const EFFECT = 'clients of UDP Services may keep sending to a backend that is gone';
+const NO_MODULE =
+  'this kernel has no nf_conntrack_netlink: if it tracks connections, run `modprobe nf_conntrack_netlink` on the node';
+
+/** By the errno's name. */
+const REASONS: Readonly<Record<string, string>> = {
+  EPERM:
+    'the kernel refuses to list connections: run the agent with CAP_NET_ADMIN in the network namespace that it serves',
+  // Of the socket, without nfnetlink; of a request, without the module.
+  EPROTONOSUPPORT: NO_MODULE,
+  EINVAL: NO_MODULE,
+  EOPNOTSUPP: NO_MODULE,
+};
+
+function conntrackFailure(error: unknown): ConntrackFailure {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  return { reason: REASONS[code] ?? reasonOf(error), effect: EFFECT };
 }

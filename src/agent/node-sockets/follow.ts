@@ -23,18 +23,11 @@ export interface NodeSocketsParts {
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
 
-export interface NodeSocketsFollower {
-  planned(plan: Pick<Plan, 'services' | 'onNode'>): void;
-  /** Why it is not known who listens; what was known last stays. */
-  problems(): readonly Problem[];
-  close(): void;
-}
-
 /** Tells what there is before it returns, so that no sync begins without it. */
 export const followNodeSockets = (parts: NodeSocketsParts): NodeSocketsFollower =>
-  new Follower(parts);
+  new NodeSocketsFollower(parts);
 
-class Follower implements NodeSocketsFollower {
+export class NodeSocketsFollower {
   readonly #parts: NodeSocketsParts;
   /** Keys of frontends at addresses of the node; undefined: no plan yet, any address may have one. */
   #wanted: ReadonlySet<string> | undefined;
@@ -66,6 +59,7 @@ class Follower implements NodeSocketsFollower {
     this.#look();
   }
 
+  /** Why it is not known who listens; what was known last stays. */
   problems(): readonly Problem[] {
     if (this.#failure === undefined || !this.#isWatching()) return [];
     const reason = `${this.#failure}: a process of this node that listens at an address of a Service gets nothing until they can`;

@@ -193,11 +193,10 @@ async function startOrRemove(
 
 /** Before anything is attached. */
 async function warnOfOthers({ source, own, engine }: Config, log: Logger): Promise<void> {
-  const isIptables = engine === 'iptables';
-  const readsRules = !isIptables && mayHaveProxyRules();
+  const readsRules = engine !== 'iptables' && mayHaveProxyRules();
   const found = [
     ...(source.kind === 'manifests' ? await findOtherProxies({ readsRules }) : []),
-    ...(isIptables
+    ...(engine === 'iptables' || engine === 'nftables'
       ? []
       : findOtherInstances(resolve(own.bpfRoot), checkCgroupRoot(rootOf(own)).path)),
   ];
@@ -221,11 +220,17 @@ function warnOfKubeProxy(config: Config, log: Logger): void {
 
 async function findAndWarn({ source, own, engine }: Config, log: Logger): Promise<void> {
   const isIptables = engine === 'iptables';
-  if (source.kind === 'manifests' || (own.devices.includes('none') && !isIptables)) return;
+  const isByRules = isIptables || engine === 'nftables';
+  if (source.kind === 'manifests' || (own.devices.includes('none') && !isByRules)) return;
   const found = await findKubeProxy({ readsRules: !isIptables && mayHaveProxyRules() });
   if (found.length === 0) return;
   if (isIptables) {
     const effect = 'both write the same iptables rules, and each undoes what the other has written';
+    log.warn({ found, effect, advice: 'stop kube-proxy' }, 'kube-proxy serves this node, too');
+    return;
+  }
+  if (isByRules) {
+    const effect = 'whichever has written its rules first translates packets';
     log.warn({ found, effect, advice: 'stop kube-proxy' }, 'kube-proxy serves this node, too');
     return;
   }
@@ -242,8 +247,7 @@ interface StartContext {
 }
 
 /** Also if bpf was tried first. */
-function beforeRules(config: Config, { log, warnings }: StartContext, isStart: boolean): void {
-  const byRules = { ...config, engine: 'iptables' as const };
+function beforeRules(byRules: Config, { log, warnings }: StartContext, isStart: boolean): void {
   if (needsRouteLocalnet(byRules)) {
     warnings.push(...logSettings(applySysctls([ROUTE_LOCALNET]), log));
   }
@@ -295,8 +299,9 @@ async function settingsOf(
         devices: deviceSettings(config),
         ...chosen,
         asked: config.engine,
-        beforeRules: (isStart) => beforeRules(config, { log, warnings }, isStart),
-        iptables: {
+        beforeRules: (isStart, engine) =>
+          beforeRules({ ...config, engine }, { log, warnings }, isStart),
+        rules: {
           masqueradeBit: config.netfilter.masqueradeBit,
           hasLocalhostNodePorts: config.netfilter.localhostNodePorts,
           minSyncPeriodMs: config.netfilter.minSyncPeriodMs,

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The text output of `fairlead status`: health, source, then the programmed state.
 
-import type { LeftSockets, StaleSocketsState } from '../../engines/snapshot.ts';
+import type {
+  DeviceView,
+  LeftSockets,
+  StaleSocketsState,
+  TableFill,
+} from '../../engines/snapshot.ts';
 import { isOfObject, problemText } from '../../model/problem.ts';
 import type { FrontendCounts, Health } from '../../observe/health.ts';
 import type { Status } from '../../observe/status.ts';
-import { deviceLines, devicesText } from './device-lines.ts';
-import { capacityText, fillRow } from './fill-text.ts';
 import { onNodeLines } from './on-node/section.ts';
 import { STATE_TEXT } from './state.ts';
 import { aligned } from './table.ts';
@@ -86,10 +89,11 @@ function watchText({ kind, state, objects, aliveAgeMs }: Watch): string {
 function programLines(report: Report): readonly Line[] {
   const {
     dataplanes,
-    lacks = [],
+    limitations = [],
     refusesWith,
     bpfRoot,
     iptables,
+    nftables,
     fallback,
     sync,
     devices,
@@ -98,11 +102,12 @@ function programLines(report: Report): readonly Line[] {
   const parts = [dataplanes.join(' + '), ...hookTexts(report)];
   return [
     ['Dataplane', [parts.join(', '), `refused connections return ${refusesWith}`].join('; ')],
-    ...dataplanes.flatMap((name) => lackLines(name, lacks)),
+    ...dataplanes.flatMap((name) => limitationLines(name, limitations)),
     ...scopeLines(report),
     ...(devices.length === 0 ? [] : [['Devices', devicesText(devices)] as const]),
     ...(packetFeatures === undefined ? [] : [['Packets', packetFeatures.join(', ')] as const]),
     ...(iptables === undefined ? [] : [['Iptables', iptablesText(iptables)] as const]),
+    ...(nftables === undefined ? [] : [['Nftables', nftables.families.join(' and ')] as const]),
     ...(fallback === undefined ? [] : [['Fallback', fallbackText(fallback)] as const]),
     ...(bpfRoot === undefined ? [] : [['Pins', bpfRoot] as const]),
     ...directReturnLines(report),
@@ -131,10 +136,10 @@ function scopeLines({ scope }: Report): readonly Line[] {
 }
 
 /** `iptables: connections are not counted or listed; no cgroup can be bypassed`. */
-function lackLines(name: string, lacks: Status['lacks']): readonly Line[] {
-  const own = lacks.filter(({ dataplane }) => dataplane === name);
+function limitationLines(name: string, limitations: Status['limitations']): readonly Line[] {
+  const own = limitations.filter(({ dataplane }) => dataplane === name);
   if (own.length === 0) return [];
-  return [['Lacks', `${name}: ${own.map(({ reason }) => reason).join('; ')}`]];
+  return [['Limit', `${name}: ${own.map(({ reason }) => reason).join('; ')}`]];
 }
 
 /** `4 of 5 other nodes take requests`. */
@@ -168,8 +173,8 @@ function hookTexts({ hooks, cgroupRoot }: Report): readonly string[] {
 }
 
 /** `packets by iptables: the kernel refused a program: …`. */
-const fallbackText = ({ what, reason }: NonNullable<Status['fallback']>): string =>
-  `${what} by iptables: ${reason}`;
+const fallbackText = ({ what, reason, by }: NonNullable<Status['fallback']>): string =>
+  `${what} by ${by ?? 'iptables'}: ${reason}`;
 
 /** `nft (9 rules in nft, 0 in legacy), IPv4 and IPv6`. */
 const iptablesText = ({ variant, why, families }: NonNullable<Status['iptables']>): string =>
@@ -297,3 +302,75 @@ function wideLines({ hooks, tables, reasons, devices }: Report): readonly Line[]
     ...calls.map((text) => ['Calls', text] as const),
   ];
 }
+
+/** `eth0   hardware   uplink   attached: it is up   SNAT 192.0.2.1   ingress: fl_ingress   egress: fl_egress`. */
+const deviceLines = (devices: readonly DeviceView[]): readonly string[] =>
+  aligned(
+    devices.map((device) => [
+      device.name,
+      device.kind ?? (device.name === 'lo' ? 'loopback' : 'hardware'),
+      device.isAttached ? device.role : '-',
+      `${device.isAttached ? 'attached' : 'not attached'}: ${device.reason}`,
+      snatText(device),
+      orderText('ingress', device.ingress),
+      orderText('egress', device.egress),
+      xdpText(device),
+    ]),
+  );
+
+/** `3 of 5 attached, 1 failed`. */
+function devicesText(devices: readonly DeviceView[]): string {
+  const attached = devices.filter(({ isAttached }) => isAttached).length;
+  const failed = devices.filter(({ isFailed }) => isFailed).length;
+  return `${attached} of ${devices.length} attached${failed === 0 ? '' : `, ${failed} failed`}`;
+}
+
+function snatText({ isAttached, snat }: DeviceView): string {
+  if (!isAttached) return '';
+  const addresses = Object.values(snat);
+  return `SNAT ${addresses.length === 0 ? "with the node's address" : addresses.join(', ')}`;
+}
+
+/** `XDP refused: it has another XDP program (17), which stays`. */
+function xdpText({ xdp }: DeviceView): string {
+  if (xdp === undefined) return '';
+  const lost = xdp.lost === 0 ? '' : `, ${xdp.lost} frames lost`;
+  return `XDP ${xdp.state}: ${xdp.reason}${lost}`;
+}
+
+const orderText = (direction: string, programs: readonly string[]): string =>
+  programs.length === 0 ? '' : `${direction}: ${programs.join(', ')}`;
+
+/** What the entries of each map are: none of them are Services. */
+const TABLE_TEXT: Readonly<Record<string, string>> = {
+  fl_frontend4: 'IPv4 frontends, and an entry for the other ports of each ClusterIP',
+  fl_frontend6: 'IPv6 frontends, and an entry for the other ports of each ClusterIP',
+  'backend ids': 'backends of both families',
+  fl_slot_block: 'slot blocks of backend sets',
+  fl_service: 'Service ports of both families',
+  fl_range: 'Ranges of source addresses',
+  fl_conn4: 'IPv4 connections of packets',
+  fl_conn6: 'IPv6 connections of packets',
+  fl_client4: 'half-open ones; when full, the one seen longest ago is evicted',
+  fl_client6: 'half-open ones; when full, the one seen longest ago is evicted',
+};
+
+const percent = ({ used, capacity }: TableFill): number =>
+  capacity === 0 ? 0 : (100 * used) / capacity;
+
+/** A map that evicts may be full at any time. */
+function capacityText(tables: readonly TableFill[]): string {
+  const [fullest] = tables
+    .filter(({ evicts }) => evicts !== true)
+    .toSorted((a, b) => percent(b) - percent(a));
+  if (fullest === undefined) return 'unknown';
+  const { name, used, capacity } = fullest;
+  return `fullest map ${name}, ${used} of ${capacity} entries (${percent(fullest).toFixed(0)}%)`;
+}
+
+/** Columns of `status -o wide`. */
+const fillRow = ({ name, used, capacity }: TableFill): readonly string[] => [
+  name,
+  `${used} of ${capacity}`,
+  TABLE_TEXT[name] ?? '',
+];

@@ -147,7 +147,7 @@ const SERVICE_FLAGS: readonly FlagRow[] = [
       'proxy-mode',
       'string',
       'mode',
-      'iptables means --engine iptables, nftables and ipvs mean auto',
+      'iptables and nftables mean that --engine, ipvs means auto',
     ),
     choices: MODES.filter((mode) => mode !== ''),
   },

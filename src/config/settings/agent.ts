@@ -38,10 +38,10 @@ export const AGENT_SETTINGS = {
   },
   engine: {
     flag: 'engine',
-    ...choice(['auto', 'bpf', 'iptables', 'userspace']),
+    ...choice(['auto', 'bpf', 'iptables', 'nftables', 'userspace']),
     defaultText: 'auto',
-    help: 'dataplane: bpf, iptables, userspace (sockets of the agent, no privilege needed), or auto: bpf, and iptables for what this node cannot do with eBPF (default auto)',
-    doc: '`auto` (bpf, and iptables for what this node cannot do with eBPF), `bpf`, `iptables`, or `userspace` (sockets of the agent, no privilege needed)',
+    help: 'dataplane: bpf, iptables, nftables, userspace (sockets of the agent, no privilege needed), or auto: bpf, and rules for what this node cannot do with eBPF (default auto)',
+    doc: '`auto` (bpf, and rules for what this node cannot do with eBPF: of iptables, or of nftables where iptables does not work), `bpf`, `iptables`, `nftables`, or `userspace` (sockets of the agent, no privilege needed)',
     written: ({ engine }) => engine,
   },
   ephemeral: {

@@ -44,7 +44,7 @@ export const PROGRAM_SETTINGS = {
       sourceRanges: [PROGRAMS_OWN, 'source ranges of Services, and of pods'],
       flows: [
         '1048576',
-        'the most connections of packets, for each family; half-open ones and direct return have [a share](connections.md#when-the-table-is-full). The table begins with room for 65536 and [grows](connections.md#a-table-that-grows); [what it costs](bench.md#benchflows)',
+        'the most connections of packets, for each family; half-open ones and direct return have [a share](operate.md#when-the-table-is-full). The table begins with room for 65536 and [grows](operate.md#when-the-table-is-full); [what it costs](performance.md#start-and-memory)',
       ],
     },
     onIptables: { reason: 'ignored by the iptables engine: it has no maps' },

@@ -50,7 +50,7 @@ export const SERVICE_SETTINGS = {
     ...text,
     defaultText: 'none',
     help: 'file with one or two secrets of the cluster, a line each: nodes prove them to each other with direct return. It is read again when it changes (default: none, the address of a node is enough)',
-    doc: 'file with the secrets that nodes prove to each other with direct return; see [install](install.md#a-secret-between-the-nodes)',
+    doc: 'file with the secrets that nodes prove to each other with direct return; see [direct return](direct-return.md#a-secret-between-the-nodes)',
     onIptables: { reason: 'ignored by the iptables engine: there is no direct return' },
     written: ({ own }) => own.directReturnSecretFile,
   },

@@ -33,10 +33,13 @@ export interface NftState {
   readonly othersTrack: ReadonlySet<Family>;
 }
 
-/** @param json of `nft --json --terse list ruleset` */
-export function parseNft(json: string): NftState {
+/**
+ * @param json of `nft --json --terse list ruleset`
+ * @param own the table of which `tables` tells
+ */
+export function parseNft(json: string, own = TABLE): NftState {
   const { nftables } = JSON.parse(json) as { readonly nftables: readonly NftObject[] };
-  const isOwn = (family: string, name: string): boolean => name === TABLE && /^ip6?$/.test(family);
+  const isOwn = (family: string, name: string): boolean => name === own && /^ip6?$/.test(family);
   const count = (kind: 'chain' | 'rule', family: string): number =>
     nftables.filter(
       ({ [kind]: one }) => one !== undefined && one.family === family && isOwn(family, one.table),
@@ -115,8 +118,8 @@ export function nftRemoval(
 }
 
 /** A chain of type nat keeps the translation, a rule with `ct` the tracking of connections. */
-const reducedTable = (family: NftFamily): readonly string[] => [
-  `add table ${family} ${TABLE}`,
-  `add chain ${family} ${TABLE} nat-prerouting { type nat hook prerouting priority -100; }`,
-  `add rule ${family} ${TABLE} nat-prerouting ct state established`,
+export const reducedTable = (family: NftFamily, table = TABLE): readonly string[] => [
+  `add table ${family} ${table}`,
+  `add chain ${family} ${table} nat-prerouting { type nat hook prerouting priority -100; }`,
+  `add rule ${family} ${table} nat-prerouting ct state established`,
 ];

@@ -3,34 +3,22 @@
 // another dataplane is to serve from now on stays here until that one has programmed it.
 import { persistentMap } from '../../lib/persistent/map.ts';
 import type { Plan, ServiceKey, ServicePlan } from '../../plan/types.ts';
-import type { AuditReport, Dataplane, NodeAddress, SyncReport } from '../dataplane.ts';
+import type { AuditReport, Changed, Dataplane, NodeAddress, SyncReport } from '../dataplane.ts';
 import { type Asked, createHoldings, type Holdings } from './holdings.ts';
 import { isLess, type Sharing, shareKeeping } from './share.ts';
-
-export type Changed = readonly ServiceKey[] | 'all';
 
 /** Whether every dataplane has just programmed its share of the Service. */
 export type IsMade = (service: ServiceKey) => boolean;
 
-export interface Member {
-  /** Programs its share, and keeps what now belongs to another. */
-  make(plan: Plan, changed: Changed, addresses: readonly NodeAddress[]): Promise<SyncReport>;
-  audit(plan: Plan, addresses: readonly NodeAddress[]): Promise<AuditReport>;
-  /** Whether it has kept anything of these Services. */
-  owes(isMade: IsMade): boolean;
-  /** Removes what it has kept of them. */
-  removeMoved(plan: Plan, isMade: IsMade, addresses: readonly NodeAddress[]): Promise<SyncReport>;
-}
-
 export const createMember = (dataplane: Dataplane, sharing: Sharing): Member =>
-  new KeepingMember(dataplane, sharing);
+  new Member(dataplane, sharing);
 
 interface Request {
   readonly plan: Plan;
   readonly asked: Asked;
 }
 
-class KeepingMember implements Member {
+export class Member {
   readonly #dataplane: Dataplane;
   readonly #sharing: Sharing;
   /** undefined: not known, as at start and after an error. */
@@ -43,6 +31,7 @@ class KeepingMember implements Member {
     this.#sharing = sharing;
   }
 
+  /** Programs its share, and keeps what now belongs to another. */
   async make(plan: Plan, changed: Changed, addresses: readonly NodeAddress[]): Promise<SyncReport> {
     const holdings = await this.#adopted();
     const keys = changed === 'all' ? everyKey(holdings, plan) : changed;
@@ -62,10 +51,12 @@ class KeepingMember implements Member {
     return { drift, report };
   }
 
+  /** Whether it has kept anything of these Services. */
   owes(isMade: IsMade): boolean {
     return [...this.#kept.keys()].some(isMade);
   }
 
+  /** Removes what it has kept of them. */
   removeMoved(plan: Plan, isMade: IsMade, addresses: readonly NodeAddress[]): Promise<SyncReport> {
     const keys = [...this.#kept.keys()].filter(isMade);
     for (const key of keys) this.#kept.delete(key);

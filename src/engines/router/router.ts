@@ -3,19 +3,22 @@
 // and what they answer is merged. None waits for another, and one that fails keeps none from its work.
 // What moves from one to another is programmed by the new one before the old one removes it.
 
-import type { Plan, ServiceKey } from '../../plan/types.ts';
+import type { Plan } from '../../plan/types.ts';
 import type { Capabilities } from '../capabilities.ts';
 import type {
   AuditReport,
+  Changed,
   ComposedDataplane,
   Dataplane,
   HeldFrontend,
   NodeAddress,
+  Synced,
+  SyncedAudit,
   SyncReport,
 } from '../dataplane.ts';
 import type { Entry } from '../entry.ts';
 import type { Counters, DeviceView, Fallback, Installation, Snapshot } from '../snapshot.ts';
-import { type Changed, createMember, type IsMade, type Member } from './member.ts';
+import { createMember, type IsMade, type Member } from './member.ts';
 import {
   allOf,
   mergeCapabilities,
@@ -25,6 +28,7 @@ import {
   mergeSnapshots,
   unservedServices,
 } from './merge.ts';
+import { Progress } from './progress.ts';
 import { createSharing } from './share.ts';
 import { createTurns } from './turns.ts';
 
@@ -53,12 +57,17 @@ function tellOfPackets(dataplanes: readonly Dataplane[]): void {
 /** Nothing can move, so there is nothing to order and nothing to remember. */
 function onlyOne(dataplane: Dataplane, fallback?: Fallback): ComposedDataplane {
   const sharing = createSharing([dataplane.capabilities], 0);
+  const progress = new Progress();
   return {
     capabilities: dataplane.capabilities,
     dataplanes: [dataplane.capabilities],
     installation: mergeInstallations([dataplane], fallback),
-    sync: (plan, changed, addresses) => dataplane.sync(sharing.planOf(plan), changed, addresses),
-    audit: (plan, addresses) => dataplane.audit(sharing.planOf(plan), addresses),
+    sync: (plan, addresses, isRetry) =>
+      progress.sync(plan, isRetry, (changed) =>
+        dataplane.sync(sharing.planOf(plan), changed, addresses),
+      ),
+    audit: (plan, addresses) =>
+      progress.audit(plan, () => dataplane.audit(sharing.planOf(plan), addresses)),
     held: () => dataplane.held(),
     heldDatagrams: () => datagramsOf(dataplane),
     snapshot: () => dataplane.snapshot(),
@@ -89,6 +98,7 @@ class Router implements ComposedDataplane {
   readonly #all: readonly Dataplane[];
   readonly #members: readonly Member[];
   readonly #turns = createTurns();
+  readonly #progress = new Progress();
   /** Rules that are to serve packets in the place of eBPF, as long as they have not been written. */
   #unwritten: Member | undefined;
   /** Of members whose audit has succeeded where another's has not. */
@@ -106,21 +116,24 @@ class Router implements ComposedDataplane {
     this.#unwritten = fallback?.what === 'packets' ? this.#members.at(-1) : undefined;
   }
 
-  sync(
+  sync(plan: Plan, addresses: readonly NodeAddress[], isRetry?: boolean): Promise<Synced> {
+    return this.#turns(() =>
+      this.#progress.sync(plan, isRetry, (changed) => this.#sync(plan, changed, addresses)),
+    );
+  }
+
+  async #sync(
     plan: Plan,
-    changed: Iterable<ServiceKey> | 'all',
+    changed: Changed,
     addresses: readonly NodeAddress[],
   ): Promise<SyncReport> {
-    const keys = this.#unwritten !== undefined || changed === 'all' ? 'all' : [...changed];
-    return this.#turns(async () => {
-      const make = (member: Member): Promise<SyncReport> => member.make(plan, keys, addresses);
-      const made = await (this.#unwritten === undefined
-        ? allOf(this.#members, make)
-        : this.#rulesFirst(this.#unwritten, make));
-      const isMade = isMadeIn(made, keys);
-      const removed = await this.#removeMoved(plan, isMade, addresses);
-      return mergeReports([...made, ...removed]);
-    });
+    const make = (member: Member): Promise<SyncReport> => member.make(plan, changed, addresses);
+    const made = await (this.#unwritten === undefined
+      ? allOf(this.#members, make)
+      : this.#rulesFirst(this.#unwritten, make));
+    const isMade = isMadeIn(made, changed);
+    const removed = await this.#removeMoved(plan, isMade, addresses);
+    return mergeReports([...made, ...removed]);
   }
 
   /** Packets of eBPF must not serve a new frontend for a moment, nor one whose rules fail: a firewall may close it. */
@@ -135,19 +148,21 @@ class Router implements ComposedDataplane {
     return [...(await allOf(others, make)), made];
   }
 
-  audit(plan: Plan, addresses: readonly NodeAddress[]): Promise<AuditReport> {
-    return this.#turns(async () => {
-      const audits = await allOf(this.#members, async (member) => {
-        const audited = await member.audit(plan, addresses);
-        this.#drift = [...this.#drift, ...audited.drift];
-        return audited;
-      });
-      const made = audits.map(({ report }) => report);
-      const removed = await this.#removeMoved(plan, isMadeIn(made, 'all'), addresses);
-      const drift = this.#drift;
-      this.#drift = [];
-      return { drift, report: mergeReports([...made, ...removed]) };
+  audit(plan: Plan, addresses: readonly NodeAddress[]): Promise<SyncedAudit> {
+    return this.#turns(() => this.#progress.audit(plan, () => this.#audit(plan, addresses)));
+  }
+
+  async #audit(plan: Plan, addresses: readonly NodeAddress[]): Promise<AuditReport> {
+    const audits = await allOf(this.#members, async (member) => {
+      const audited = await member.audit(plan, addresses);
+      this.#drift = [...this.#drift, ...audited.drift];
+      return audited;
     });
+    const made = audits.map(({ report }) => report);
+    const removed = await this.#removeMoved(plan, isMadeIn(made, 'all'), addresses);
+    const drift = this.#drift;
+    this.#drift = [];
+    return { drift, report: mergeReports([...made, ...removed]) };
   }
 
   #removeMoved(

@@ -3,10 +3,9 @@
 // again until nothing of it is left.
 
 import type { SyncFacts } from '../../agent/agent.ts';
-import type { Predecessor } from '../../engines/predecessor.ts';
+import type { Predecessor, PredecessorFacts } from '../../engines/predecessor.ts';
 import { reasonOf } from '../../errors.ts';
 import type { Logger } from '../../log.ts';
-import { nextStep, type Step } from './next-step.ts';
 
 export interface HandOver {
   synced(facts: Pick<SyncFacts, 'isFull' | 'isComplete'>): void;
@@ -89,4 +88,17 @@ async function proceed(
       log.info({ engine, connections }, 'keeping the other engine until its connections end');
     return step;
   }
+}
+
+// The next step from one engine to the other. Pure. The new one has programmed everything before the old one stops to
+// serve, and the old one goes when its last connection has ended. Each step can be taken again, so that an agent that
+// was killed between two of them is continued by the next one.
+type Step = 'wait' | 'stop serving' | 'remove' | 'keep' | 'done';
+
+/** @param isComplete every Service is programmed by the engine of this agent */
+export function nextStep(isComplete: boolean, facts: PredecessorFacts): Step {
+  if (!facts.isLeft) return 'done';
+  if (!isComplete) return 'wait';
+  if (facts.isServing) return 'stop serving';
+  return facts.connections === 0 ? 'remove' : 'keep';
 }

@@ -3,15 +3,21 @@
 // written, so that no port opens that a firewall closes, and whenever the rules change.
 import { reasonOf } from '../../errors.ts';
 import type { Clock } from '../../lib/clock.ts';
+import { differences } from '../../lib/persistent/map.ts';
 import type { Logger } from '../../log.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { Finding } from '../../on-node/finding.ts';
-import { type HostRules, type Obstacle, obstacleText } from '../../on-node/netfilter/obstacle.ts';
+import {
+  findObstacle,
+  type HostRules,
+  mayFilterArrivals,
+  type Obstacle,
+  obstacleText,
+} from '../../on-node/netfilter/obstacle.ts';
+import type { NodeFacts } from '../../on-node/netfilter/question.ts';
 import { unreadFindings } from '../../on-node/netfilter/unread.ts';
 import type { Plan, ServiceKey } from '../../plan/types.ts';
 import { findingOf, problemOf } from './advice.ts';
-import { createComparison } from './compare.ts';
-import { factsOf } from './facts.ts';
 
 export interface HostRulesSettings {
   /** Rules may serve packets: --engine is auto, and --devices chooses by kind. */
@@ -36,17 +42,8 @@ export interface HostRulesParts extends HostRulesSettings {
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
 
-export interface HostRulesFollower {
-  /** True: packets have moved, because of these Services. */
-  check(plan: Plan, services: readonly ServiceKey[] | 'all'): Promise<boolean>;
-  problems(): readonly Problem[];
-  /** For the section "On this node", its metric and its Event. */
-  findings(): readonly Finding[];
-  close(): void;
-}
-
 export function followHostRules(parts: HostRulesParts): HostRulesFollower {
-  return new Follower(parts);
+  return new HostRulesFollower(parts);
 }
 
 const LOOK_MS = 1_000;
@@ -59,13 +56,15 @@ const REST_AFTER_READING = 50;
 const textOf = ({ what, consequence, advice }: Finding): string =>
   [`${what}: ${consequence}`, advice].join('; ');
 
-class Follower implements HostRulesFollower {
+export class HostRulesFollower {
   readonly #parts: HostRulesParts;
   #mark: string | undefined;
   /** How long the last reading took. */
   #readMs = 0;
   #hasBegun = false;
   readonly #comparison = createComparison();
+  /** The frontends of this one were compared. */
+  #compared: Plan | undefined;
   #obstacle: Obstacle | undefined;
   /** Of rules that no program has printed. */
   #unread: readonly Finding[] = [];
@@ -85,8 +84,9 @@ class Follower implements HostRulesFollower {
     this.#parts = parts;
   }
 
-  async check(plan: Plan, services: readonly ServiceKey[] | 'all'): Promise<boolean> {
-    if (this.#hasBegun) return this.#compare(plan, services);
+  /** True: packets have moved, because of these Services. */
+  async check(plan: Plan): Promise<boolean> {
+    if (this.#hasBegun) return this.#compare(plan);
     this.#hasBegun = true;
     const mark = this.#markNow();
     await this.#read(plan);
@@ -97,10 +97,13 @@ class Follower implements HostRulesFollower {
     return hasMoved;
   }
 
-  async #compare(plan: Plan, services: readonly ServiceKey[] | 'all'): Promise<boolean> {
+  async #compare(plan: Plan): Promise<boolean> {
     await this.#moving;
     if (this.#obstacle !== undefined) return false;
-    const keys = services === 'all' ? plan.services.keys() : services;
+    const compared = this.#compared;
+    this.#compared = plan;
+    const isRest = compared?.detector === plan.detector;
+    const keys = isRest ? differences(compared.services, plan.services) : plan.services.keys();
     const { localAddresses } = this.#parts;
     this.#obstacle = this.#comparison.further(() => factsOf(plan, localAddresses(), keys));
     return this.#obstacle !== undefined && this.#decide();
@@ -110,6 +113,7 @@ class Follower implements HostRulesFollower {
     return this.#told === undefined ? [] : [{ reason: this.#told, isWarning: true }];
   }
 
+  /** For the section "On this node", its metric and its Event. */
   findings(): readonly Finding[] {
     if (this.#obstacle === undefined) return this.#unread;
     return [findingOf(this.#obstacle, this.#byRules !== undefined), ...this.#unread];
@@ -126,7 +130,8 @@ class Follower implements HostRulesFollower {
     try {
       const rules = await this.#parts.read();
       this.#readMs = clock.monotonicMs() - beganMs;
-      const facts = factsOf(this.#parts.plan() ?? plan, this.#parts.localAddresses());
+      this.#compared = this.#parts.plan() ?? plan;
+      const facts = factsOf(this.#compared, this.#parts.localAddresses());
       this.#obstacle = this.#comparison.all(rules, facts);
       this.#unread = unreadFindings(rules.unread ?? []);
       this.#failure = undefined;
@@ -221,4 +226,60 @@ class Follower implements HostRulesFollower {
     }
     if (!this.#isClosed) this.#lookLater();
   }
+}
+
+/** @param localAddresses of the node: a NodePort is at each of them @param keys of these Services alone */
+function factsOf(
+  plan: Plan,
+  localAddresses: readonly string[],
+  keys: Iterable<ServiceKey> = plan.services.keys(),
+): NodeFacts {
+  const frontends = [...keys]
+    .flatMap((key) => plan.services.get(key) ?? [])
+    .flatMap(({ ports }) => ports)
+    .flatMap((port) => port.frontends)
+    .filter(({ kind }) => kind !== 'ClusterIP')
+    .flatMap(({ address, port }) =>
+      (address === undefined ? localAddresses : [address]).map((one) => ({ address: one, port })),
+    );
+  return { podRanges: podRangesOf(plan), frontends };
+}
+
+const podRangesOf = ({ detector, node }: Plan): readonly string[] => [
+  ...Object.values(detector).flatMap((one) => (one?.kind === 'cidr' ? [one.cidr] : [])),
+  ...node.podCidrs,
+];
+
+// Compares the frontends of the plan with the rules of the node, each once: rules that are there before a frontend may close it.
+interface Comparison {
+  /** With rules that have just been read. */
+  readonly all: (rules: HostRules, facts: NodeFacts) => Obstacle | undefined;
+  /** With the rules as they were last read: only frontends that they have not been compared with. */
+  readonly further: (facts: () => NodeFacts) => Obstacle | undefined;
+}
+
+function createComparison(): Comparison {
+  /** Undefined: no filter stands before the translation of addresses. */
+  let filters: HostRules | undefined;
+  const compared = new Set<string>();
+  const isNew = (frontend: NodeFacts['frontends'][number]): boolean => {
+    const key = `${frontend.address} ${frontend.port}`;
+    if (compared.has(key)) return false;
+    compared.add(key);
+    return true;
+  };
+  return {
+    all: (rules, facts) => {
+      filters = mayFilterArrivals(rules) ? rules : undefined;
+      compared.clear();
+      if (filters !== undefined) facts.frontends.forEach(isNew);
+      return findObstacle(rules, facts);
+    },
+    further: (factsOf) => {
+      if (filters === undefined) return undefined;
+      const facts = factsOf();
+      const frontends = facts.frontends.filter(isNew);
+      return frontends.length === 0 ? undefined : findObstacle(filters, { ...facts, frontends });
+    },
+  };
 }

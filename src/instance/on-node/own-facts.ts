@@ -19,10 +19,15 @@ export interface OwnParts {
 
 export function ownFacts({ dataplanes, plan, scope, uplinks, masqueradeBit }: OwnParts): OwnFacts {
   const packets = dataplanes.find(({ serves }) => serves.packet !== undefined)?.dataplane;
-  const hasRules = dataplanes.some(({ dataplane }) => dataplane === 'iptables');
+  const hasRules = dataplanes.some(({ dataplane }) => ['iptables', 'nftables'].includes(dataplane));
   const onNode = plan === undefined ? [] : [...frontendsOnNode(plan)];
   return {
-    packets: packets === 'bpf' || packets === 'iptables' ? packets : 'none',
+    packets:
+      packets === 'nftables'
+        ? 'iptables'
+        : packets === 'bpf' || packets === 'iptables'
+          ? packets
+          : 'none',
     markBit: hasRules ? masqueradeBit : undefined,
     sockets: scope?.used ?? 'none',
     uplinks,

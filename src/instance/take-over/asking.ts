@@ -23,21 +23,6 @@ import {
   TAKE_OVER_PATH,
 } from './protocol.ts';
 
-/** An agent that has agreed to hand over. It goes on until it is asked for its listeners. */
-export interface Running {
-  /** Resolves when it has ended: there is nothing to take any more. */
-  readonly gone: Promise<void>;
-  /**
-   * It stops to sync and passes on what listens, and its lock on --run-dir. undefined: it has ended. Throws
-   * TAKE_OVER_FAILED; it then goes on as if it had not been asked.
-   */
-  take(): Promise<Released | undefined>;
-  /** To be called when this agent answers on them. */
-  serves(): void;
-  /** Before `serves`: the other one resumes. */
-  close(): void;
-}
-
 const TIMEOUT_MS = 10_000;
 /** Of an agent that has agreed: it releases in one turn of its event loop. */
 const RELEASE_MS = 30_000;
@@ -56,7 +41,7 @@ export async function findRunning(
   { receive = receiveDescriptors, releaseMs = RELEASE_MS }: AskingParts = {},
 ): Promise<Running | undefined> {
   const control = await connectTo(runDir, successor);
-  return control && new Asked(runDir, control, { receive, releaseMs });
+  return control && new Running(runDir, control, { receive, releaseMs });
 }
 
 function connectTo(runDir: string, successor: Successor): Promise<Socket | undefined> {
@@ -130,7 +115,9 @@ function parsed(text: string): unknown {
   }
 }
 
-class Asked implements Running {
+/** An agent that has agreed to hand over. It goes on until it is asked for its listeners. */
+export class Running {
+  /** Resolves when it has ended: there is nothing to take any more. */
   readonly gone: Promise<void>;
   readonly #runDir: string;
   readonly #control: Socket;
@@ -149,6 +136,10 @@ class Asked implements Running {
     this.#answer = Promise.race([line, this.gone.then(() => undefined)]);
   }
 
+  /**
+   * It stops to sync and passes on what listens, and its lock on --run-dir. undefined: it has ended. Throws
+   * TAKE_OVER_FAILED; it then goes on as if it had not been asked.
+   */
   async take(): Promise<Released | undefined> {
     const passing = await connectPaused(this.#runDir).catch(() => undefined);
     if (passing === undefined) return undefined;
@@ -176,10 +167,12 @@ class Asked implements Running {
     return Promise.race([this.#answer, late]).finally(() => clearTimeout(timer));
   }
 
+  /** To be called when this agent answers on them. */
   serves(): void {
     this.#control.write(controlText({ kind: 'serves' }));
   }
 
+  /** Before `serves`: the other one resumes. */
   close(): void {
     this.#control.destroy();
   }

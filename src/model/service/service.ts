@@ -2,15 +2,23 @@
 // Service object (core/v1) -> Service. Skips what kube-proxy skips: ShouldSkipService in
 // pkg/proxy/util, and the label selector of its watch. A bad entry is rejected alone; only a Service whose
 // name, type or ClusterIP makes no sense is rejected whole.
+
 import { isAbsent, isRecord, type JsonRecord, shown } from '../../lib/json.ts';
 import { validateLabel } from '../../lib/names.ts';
-import { labelText, readChoice, readLabels, readPort, readRecord } from '../fields.ts';
+import { CHOICES } from '../annotations.ts';
+import {
+  labelText,
+  readAnnotationChoice,
+  readChoice,
+  readLabels,
+  readPort,
+  readRecord,
+} from '../fields.ts';
 import { SERVICE_PROXY_NAME_LABEL } from '../labels.ts';
 import { collectRejections, type Reject } from '../rejection-collector.ts';
 import { createSharing, type Sharing } from '../sharing.ts';
 import type { ObjectRef, Projection, Service, ServicePort, TrafficPolicy } from '../types.ts';
 import { readAddresses, type ServiceAddresses } from './addresses.ts';
-import { readChoices } from './choices.ts';
 import { readExposure } from './exposure.ts';
 import { portField, readServicePorts } from './ports.ts';
 import { readSources } from './source-ranges.ts';
@@ -174,4 +182,16 @@ function readHealthCheckPort(
     'spec.healthCheckNodePort',
     `${port} is already ${portField(taken.index)}.nodePort`,
   );
+}
+
+const ROWS = Object.entries(CHOICES);
+
+/** Without those that are absent or, with a rejection, unknown: the default of the node serves. */
+function readChoices(object: JsonRecord, reject: Reject): Pick<Service, keyof typeof CHOICES> {
+  const read = ROWS.flatMap(([field, row]) => {
+    const value = readAnnotationChoice(object, row, reject);
+    return value === undefined ? [] : [[field, value]];
+  });
+  // A field of Service has the name of its row, and its type the values.
+  return Object.fromEntries(read) as Pick<Service, keyof typeof CHOICES>;
 }

@@ -7,6 +7,7 @@ import * as packets from '../../engines/bpf/kernel/probe/packets.ts';
 import * as sockets from '../../engines/bpf/kernel/probe/sockets.ts';
 import * as xdp from '../../engines/bpf/kernel/probe/xdp.ts';
 import * as rules from '../../engines/iptables/kernel/probe/rules.ts';
+import { tryTable } from '../../engines/nftables/kernel/probe.ts';
 import { findCgroup2 } from '../../sys/cgroup.ts';
 import { connectOnce, withServer } from '../../sys/loopback.ts';
 import { addAccount, countTracked } from '../../sys/netfilter.ts';
@@ -81,6 +82,8 @@ export const ATTEMPTS: Readonly<Record<FeatureName, Attempt>> = {
   'in-kernel sweep': packets.sweepOnce,
   XDP: xdp.forwardByXdp,
   'direct return': tryDirectReturn,
+  'nftables IPv4': (sandbox) => tryTable('IPv4', sandbox),
+  'nftables IPv6': (sandbox) => tryTable('IPv6', sandbox),
   'iptables-nft': (sandbox) => rules.translateByRule('nft', 'IPv4', sandbox),
   'ip6tables-nft': (sandbox) => rules.translateByRule('nft', 'IPv6', sandbox),
   'iptables-legacy': (sandbox) => rules.translateByRule('legacy', 'IPv4', sandbox),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes namespaces and a cgroup to try things in, starts the process that tries, and collects its answers. An attempt that
 // ends that process, or takes too long, could not tell; the next process goes on behind it.
-import { mkdirSync } from 'node:fs';
+
+import { existsSync, mkdirSync, readdirSync, rmdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { reasonOf } from '../../errors.ts';
 import { findCgroup2, removeCgroup } from '../../sys/cgroup.ts';
@@ -11,7 +12,6 @@ import type { Prepared } from '../../sys/probe-sandbox.ts';
 import { FEATURE_NAMES, type FeatureName } from '../features.ts';
 import { parseLine, type Result, type Results } from '../results.ts';
 import type { InsideParts } from './inside.ts';
-import { removeLeftCgroups } from './left-cgroups.ts';
 
 export interface ProbeOptions {
   /** Where the cgroup is made; undefined: at the root of the hierarchy. */
@@ -113,3 +113,21 @@ const startSelf: NonNullable<ProbeOptions['startInside']> = (parts, onStdoutLine
   start(process.execPath, [process.argv[1] ?? '', 'probe', '--inside', JSON.stringify(parts)], {
     onStdoutLine,
   });
+
+// Cgroups of probes that were killed together with the process that tries: nobody else removes them.
+const NAME = /^fairlead-probe-([1-9]\d*)$/;
+/** That of a probe in another PID namespace, whose process is not seen here, is empty for a moment only. */
+const LEFT_AFTER_MS = 600_000;
+
+function removeLeftCgroups(root: string): void {
+  for (const name of readdirSync(root)) {
+    const [, pid] = NAME.exec(name) ?? [];
+    if (pid === undefined || existsSync(`/proc/${pid}`)) continue;
+    try {
+      const path = join(root, name);
+      if (Date.now() - statSync(path).mtimeMs > LEFT_AFTER_MS) rmdirSync(path);
+    } catch {
+      // Something is in it, or another probe has just removed it.
+    }
+  }
+}

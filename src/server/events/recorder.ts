@@ -22,15 +22,6 @@ export interface EventStats {
   readonly heldBack: number;
 }
 
-export interface EventRecorder {
-  record(reason: EventReason, target: EventTarget, note: string): void;
-  stats(): EventStats;
-  /** Resolves when the queue is empty and nothing is in flight. */
-  idle(): Promise<void>;
-  /** Posts nothing more. */
-  close(): void;
-}
-
 type EventClock = Pick<Clock, 'nowMs' | 'monotonicMs' | 'after' | 'random'>;
 
 /** Three at once for each reason and object, then one in five minutes. */
@@ -56,10 +47,10 @@ export function createEventRecorder(
   nodeName: string,
   clocks: EventClock = SYSTEM_CLOCK,
 ): EventRecorder {
-  return new Recorder(sender, nodeName, clocks);
+  return new EventRecorder(sender, nodeName, clocks);
 }
 
-class Recorder implements EventRecorder {
+export class EventRecorder {
   readonly #sender: EventSender;
   readonly #nodeName: string;
   readonly #clocks: EventClock;
@@ -103,10 +94,12 @@ class Recorder implements EventRecorder {
     return { ...this.#stats };
   }
 
+  /** Resolves when the queue is empty and nothing is in flight. */
   async idle(): Promise<void> {
     await this.#sending;
   }
 
+  /** Posts nothing more. */
   close(): void {
     this.#isClosed = true;
     this.#waiting.length = 0;

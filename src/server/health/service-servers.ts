@@ -31,23 +31,6 @@ export interface ServiceHealthParts {
   readonly onRecovery: (service: Omit<ServiceHealthFailure, 'reason' | 'isRepeated'>) => void;
 }
 
-export interface ServiceHealthServers {
-  /**
-   * To be called after each successful sync; resolves when every port of the plan is open or has failed.
-   * @param changed Services that may have changed since the last call; others are not checked
-   */
-  sync(
-    plan: Pick<Plan, 'services' | 'nodePortAddresses'>,
-    changed: Iterable<ServiceKey>,
-  ): Promise<void>;
-  /** Resolves as the last `sync` does. */
-  synced(): Promise<void>;
-  /** Ports being served, by Service. */
-  open(): ReadonlyMap<ServiceKey, number>;
-  /** Idempotent. */
-  close(): Promise<void>;
-}
-
 interface Desired {
   readonly namespace: string;
   readonly name: string;
@@ -67,10 +50,10 @@ export function createServiceHealthServers(
   listen: Listen = listenOnce,
   schedule: Schedule = later,
 ): ServiceHealthServers {
-  return new Servers(parts, listen, schedule);
+  return new ServiceHealthServers(parts, listen, schedule);
 }
 
-class Servers implements ServiceHealthServers {
+export class ServiceHealthServers {
   readonly #parts: ServiceHealthParts;
   readonly #listen: Listen;
   readonly #schedule: Schedule;
@@ -89,6 +72,10 @@ class Servers implements ServiceHealthServers {
     this.#schedule = schedule;
   }
 
+  /**
+   * To be called after each successful sync; resolves when every port of the plan is open or has failed.
+   * @param changed Services that may have changed since the last call; others are not checked
+   */
   sync(
     plan: Pick<Plan, 'services' | 'nodePortAddresses'>,
     changed: Iterable<ServiceKey>,
@@ -101,14 +88,17 @@ class Servers implements ServiceHealthServers {
     return this.#enqueue(() => this.#follow(this.#desired(plan)));
   }
 
+  /** Resolves as the last `sync` does. */
   synced(): Promise<void> {
     return this.#lastSync;
   }
 
+  /** Ports being served, by Service. */
   open(): ReadonlyMap<ServiceKey, number> {
     return new Map([...this.#open].map(([key, { facts }]) => [key, facts.healthCheck.port]));
   }
 
+  /** Idempotent. */
   close(): Promise<void> {
     this.#isClosed = true;
     this.#cancelRetry();

@@ -29,23 +29,8 @@ export interface Inherited extends ListenAddress {
   readonly descriptor: number;
 }
 
-export interface ListenerPool {
-  /** Of an inherited socket: it answers from `start` on. */
-  readonly listen: Listen;
-  /** Sockets of another agent, whose descriptors are ours from now on. */
-  inherit(listeners: readonly Inherited[]): void;
-  /**
-   * Leaves all listeners to whoever listens on the same addresses next, in this process or in another one: closing them
-   * has no effect any more, and they answer as they do now. Returns them.
-   */
-  keep(): readonly Inherited[];
-  /** Inherited listeners answer what they have been asked for since; closes those that nobody listens on any more. */
-  start(): Promise<void>;
-  /** Accepts no connection any more, and answers what is under way; resolves when the last connection has ended. */
-  leave(): Promise<void>;
-}
-
-export const createListenerPool = (log: Pick<Logger, 'warn'>): ListenerPool => new Pool(log);
+export const createListenerPool = (log: Pick<Logger, 'warn'>): ListenerPool =>
+  new ListenerPool(log);
 
 interface Held {
   at: ListenAddress;
@@ -63,7 +48,7 @@ interface Held {
 const keyOf = ({ host, port, isIpv6Only = false }: Omit<ListenOptions, 'onRequest'>): string =>
   `${hostPort(host, port)} ${isIpv6Only}`;
 
-class Pool implements ListenerPool {
+export class ListenerPool {
   readonly #log: Pick<Logger, 'warn'>;
   readonly #held = new Map<string, Held>();
   /** Clients are to open their next connection anew: it may be another process that answers it. */
@@ -73,6 +58,7 @@ class Pool implements ListenerPool {
     this.#log = log;
   }
 
+  /** Of an inherited socket: it answers from `start` on. */
   readonly listen: Listen = async (options) => {
     const held = this.#held.get(keyOf(options));
     if (held === undefined || held.owner !== undefined) return this.#bind(options);
@@ -80,6 +66,7 @@ class Pool implements ListenerPool {
     return this.#own(held);
   };
 
+  /** Sockets of another agent, whose descriptors are ours from now on. */
   inherit(listeners: readonly Inherited[]): void {
     for (const { descriptor, ...at } of listeners) {
       const held = { at, server: undefined, descriptor, next: undefined, owner: undefined };
@@ -87,6 +74,10 @@ class Pool implements ListenerPool {
     }
   }
 
+  /**
+   * Leaves all listeners to whoever listens on the same addresses next, in this process or in another one: closing them
+   * has no effect any more, and they answer as they do now. Returns them.
+   */
   keep(): readonly Inherited[] {
     this.#isLeaving = true;
     return [...this.#held.values()].flatMap((held) => {
@@ -97,6 +88,7 @@ class Pool implements ListenerPool {
     });
   }
 
+  /** Inherited listeners answer what they have been asked for since; closes those that nobody listens on any more. */
   async start(): Promise<void> {
     this.#isLeaving = false;
     await Promise.all(
@@ -106,6 +98,7 @@ class Pool implements ListenerPool {
     );
   }
 
+  /** Accepts no connection any more, and answers what is under way; resolves when the last connection has ended. */
   async leave(): Promise<void> {
     this.#isLeaving = true;
     const servers = [...this.#held.values()].flatMap(({ server }) => server ?? []);

@@ -20,13 +20,6 @@ export interface RetryOptions extends ListenOptions {
   readonly onListening?: (port: number) => void;
 }
 
-export interface RetryingListener {
-  /** undefined while it does not listen. */
-  port(): number | undefined;
-  /** Idempotent. */
-  close(): Promise<void>;
-}
-
 export const later: Schedule = (run, afterMs) => {
   const timer = setTimeout(run, afterMs);
   return () => clearTimeout(timer);
@@ -38,12 +31,12 @@ export async function listenWithRetry(
   listen: Listen = listenOnce,
   schedule: Schedule = later,
 ): Promise<RetryingListener> {
-  const retrying = new Retrying(options, listen, schedule);
+  const retrying = new RetryingListener(options, listen, schedule);
   await retrying.try();
   return retrying;
 }
 
-class Retrying implements RetryingListener {
+export class RetryingListener {
   readonly #options: RetryOptions;
   readonly #listen: Listen;
   readonly #schedule: Schedule;
@@ -59,6 +52,7 @@ class Retrying implements RetryingListener {
     this.#schedule = schedule;
   }
 
+  /** undefined while it does not listen. */
   port(): number | undefined {
     return this.#listener?.port;
   }
@@ -68,6 +62,7 @@ class Retrying implements RetryingListener {
     return this.#trying;
   }
 
+  /** Idempotent. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#cancel();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Metrics that are read at each scrape. The number of label values is bounded: kinds, maps and reasons are fixed
 // sets, and Services are limited to those with the most connections.
-import type { Lack } from '../../engines/lacks.ts';
+import type { Limitation } from '../../engines/capabilities.ts';
 import type { Fallback, StaleSocketsState, Traffic, XdpView } from '../../engines/snapshot.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { Family, Rejection } from '../../model/types.ts';
@@ -36,7 +36,7 @@ export interface AgentReaders {
   /** Name of the dataplane that programs the kernel. */
   readonly engine: () => string | undefined;
   /** What the dataplanes in use cannot do. */
-  readonly lacks: () => readonly Lack[];
+  readonly limitations: () => readonly Limitation<string>[];
   /** What else is on the node. */
   readonly findings: () => readonly Finding[];
   /** What iptables serves because eBPF cannot. */
@@ -86,8 +86,8 @@ function ofAgent(readers: MetricReaders): Readings {
   return {
     fairlead_build_info: () => one({ version, node_version: process.version }, 1),
     ...on('fairlead_dataplane_info', readers.engine, (dataplane) => one({ dataplane }, 1)),
-    ...on('fairlead_dataplane_lack', readers.lacks, (lacks) =>
-      lacks.map(({ dataplane, code }) => ({ labels: { dataplane, code }, value: 1 })),
+    ...on('fairlead_dataplane_limitation', readers.limitations, (limitations) =>
+      limitations.map(({ dataplane, code }) => ({ labels: { dataplane, code }, value: 1 })),
     ),
     ...on('fairlead_node_findings', readers.findings, findingCounts),
     ...on('fairlead_direct_return_peers', readers.plan, (plan) => peersOf(plan)),

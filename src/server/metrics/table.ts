@@ -117,7 +117,7 @@ const OWN = {
     'dataplane',
     'Always 1, for the dataplane that programs the kernel.',
   ),
-  fairlead_dataplane_lack: gauge(
+  fairlead_dataplane_limitation: gauge(
     'dataplane code',
     'Always 1, for each thing that a dataplane in use cannot do; see docs/semantics.md.',
   ),

@@ -88,25 +88,12 @@ export interface ClusterStatus {
   readonly problems: readonly ClusterProblem[];
 }
 
-export interface ClusterSource {
-  status(): ClusterStatus;
-  problems(): readonly ClusterProblem[];
-  /** Creates one object, e.g. an Event at `/apis/events.k8s.io/v1/namespaces/NS/events`. */
-  post(path: string, object: unknown): Promise<void>;
-  /** Changes one object by a JSON merge patch. */
-  patch(path: string, patch: unknown): Promise<void>;
-  /** From now on other Nodes are delivered, too. Idempotent. */
-  followNodes(): void;
-  /** Nothing is called after it; resolves when no connection is left. Idempotent. */
-  close(): Promise<void>;
-}
-
 /** Follows the cluster until closed. Never throws: what is wrong shows as a problem, and is retried. */
 export function openCluster(settings: ClusterSettings, handlers: ClusterHandlers): ClusterSource {
-  return new Cluster(settings, handlers);
+  return new ClusterSource(settings, handlers);
 }
 
-class Cluster implements ClusterSource {
+export class ClusterSource {
   readonly #settings: ClusterSettings;
   readonly #handlers: ClusterHandlers;
   readonly #servers: Servers;
@@ -186,14 +173,17 @@ class Cluster implements ClusterSource {
     });
   }
 
+  /** Creates one object, e.g. an Event at `/apis/events.k8s.io/v1/namespaces/NS/events`. */
   post(path: string, object: unknown): Promise<void> {
     return this.#transport.post(path, object);
   }
 
+  /** Changes one object by a JSON merge patch. */
   patch(path: string, patch: unknown): Promise<void> {
     return this.#transport.patch(path, patch);
   }
 
+  /** From now on other Nodes are delivered, too. Idempotent. */
   followNodes(): void {
     if (this.#isClosed || this.#reflectors.has('OtherNodes')) return;
     const { nodeName, clock = SYSTEM_CLOCK } = this.#settings;
@@ -202,6 +192,7 @@ class Cluster implements ClusterSource {
     reflector.start();
   }
 
+  /** Nothing is called after it; resolves when no connection is left. Idempotent. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#initialSync.close();

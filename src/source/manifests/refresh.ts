@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A listing of files -> the store, reading only what may have changed.
+
+import { constants } from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
+import { reasonOf } from '../../errors.ts';
 import type { Listing } from './files.ts';
 import { type ManifestStore, putFailure, putText } from './manifest-store.ts';
-import { readText } from './text.ts';
 
 /** Brings the store up to date with a listing; files whose signature is known are not read again. */
 export async function refresh(
@@ -35,4 +38,43 @@ export async function refresh(
 /** A folder that cannot be listed keeps what it had. */
 function isBelowFailure(path: string, { found }: Listing): boolean {
   return found.some((entry) => entry.kind === 'failure' && path.startsWith(`${entry.path}/`));
+}
+
+/** Larger files are refused unread: they would stop the agent for seconds. 10,000 Services need 10 MB. */
+export const LARGEST_FILE_BYTES = 32 * 1024 * 1024;
+
+type TextResult =
+  | { readonly ok: true; readonly text: string }
+  | { readonly ok: false; readonly reason: string };
+
+async function readText(path: string): Promise<TextResult> {
+  let file: FileHandle | undefined;
+  try {
+    // Non-blocking: whatever took the place of a file since it was listed (a pipe) must not hang us.
+    file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    const facts = await file.stat();
+    if (!facts.isFile()) return { ok: false, reason: 'is not a file' };
+    if (facts.size > LARGEST_FILE_BYTES) {
+      const limit = `${LARGEST_FILE_BYTES / 1024 / 1024} MiB`;
+      return {
+        ok: false,
+        reason: `is ${facts.size} bytes long, at most ${limit} are allowed: split the file`,
+      };
+    }
+    return decode(await file.readFile());
+  } catch (error) {
+    return { ok: false, reason: reasonOf(error) };
+  } finally {
+    await file?.close();
+  }
+}
+
+function decode(bytes: Uint8Array): TextResult {
+  if (bytes.includes(0))
+    return { ok: false, reason: 'is binary (it has zero bytes): not a manifest' };
+  try {
+    return { ok: true, text: new TextDecoder('utf-8', { fatal: true }).decode(bytes) };
+  } catch {
+    return { ok: false, reason: 'is not UTF-8 text' };
+  }
 }

@@ -15,15 +15,6 @@ import {
   u32,
 } from './wire.ts';
 
-export interface NetworkFollower {
-  /** As of the last turn of the event loop in which something changed. */
-  current(): Network;
-  /** Calls `listener` after each change, until the returned function is called. */
-  listen(listener: () => void): () => void;
-  /** Idempotent. */
-  close(): void;
-}
-
 /** The socket as the addon offers it. */
 export type OpenSocket = (...args: Parameters<typeof native.openNetlink>) => Socket;
 
@@ -38,10 +29,10 @@ const MAX_DUMPS = 10;
 
 /** Throws NativeError if the socket cannot be opened or read. */
 export function followNetwork(open: OpenSocket = native.openNetlink): NetworkFollower {
-  return new Follower(open);
+  return new NetworkFollower(open);
 }
 
-class Follower implements NetworkFollower {
+export class NetworkFollower {
   readonly #open: OpenSocket;
   readonly #socket: Socket;
   readonly #listeners = new Set<() => void>();
@@ -63,15 +54,18 @@ class Follower implements NetworkFollower {
     }
   }
 
+  /** As of the last turn of the event loop in which something changed. */
   current(): Network {
     return this.#network;
   }
 
+  /** Calls `listener` after each change, until the returned function is called. */
   listen(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   }
 
+  /** Idempotent. */
   close(): void {
     this.#isClosed = true;
     this.#socket.close();

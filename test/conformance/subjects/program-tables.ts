@@ -24,9 +24,9 @@ export const programTables = (tables: Tables, capabilities: Capabilities): Drive
 export function driven(one: Dataplane): Driven {
   const dataplane = createRouter([one]);
   return {
-    async sync(plan, changed) {
-      const { failed } = await dataplane.sync(plan, changed, addressesOf(plan));
-      if (failed.length > 0) throw new Error(JSON.stringify(failed));
+    async sync(plan) {
+      const { report } = await dataplane.sync(plan, addressesOf(plan));
+      if (report.failed.length > 0) throw new Error(JSON.stringify(report.failed));
     },
     close: () => dataplane.close(),
   };

@@ -74,9 +74,9 @@ function withNode<T extends Pick<Subject, 'sync'>>(subject: T): T {
   const followed = followNode(drive.object.map('fl_node'));
   return {
     ...subject,
-    sync: (plan, changed) => {
+    sync: (plan) => {
       followed(plan.node);
-      return subject.sync(plan, changed);
+      return subject.sync(plan);
     },
   };
 }

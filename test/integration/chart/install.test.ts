@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands of README.md and docs/install.md, as they stand there, by kubectl and helm on a real control plane with kubeadm's
+// The commands of README.md, docs/install.md and docs/install/, as they stand there, by kubectl and helm on a real control plane with kubeadm's
 // objects: what each makes of the cluster, and that the way back leaves nothing. There is no node, so that every rollout is complete.
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,8 +14,10 @@ import { type ControlPlane, startControlPlane } from '../cluster/control-plane/c
 import { prepareCluster } from '../cluster/programs/binaries.ts';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
-const INSTALL = readFileSync(join(ROOT, 'docs/install.md'), 'utf8');
-const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
+const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
+const INSTALL = read('docs/install.md');
+const page = (platform: string): string => read(`docs/install/${platform}.md`);
+const README = read('README.md');
 const IMAGE = 'registry.example/fairlead:0.1.0';
 /** They say that they have done it. */
 const ELSEWHERE = ['systemctl', 'kind', 'aws'];
@@ -95,11 +97,11 @@ describe.skipIf(!helm.isReady)('the commands of the documents', () => {
 
   test.each([
     ['README.md: Install it in a cluster', README, 'Install it in a cluster', false],
-    ['beside kube-proxy', INSTALL, 'Beside kube-proxy', true],
-    ['kubeadm', INSTALL, 'kubeadm', false],
-    ['EKS', INSTALL, 'EKS and other managed clusters', false],
-    ['k3s', INSTALL, 'k3s', true],
-    ['Helm', INSTALL, 'With Helm', true],
+    ['beside kube-proxy', page('beside'), 'Beside kube-proxy', true],
+    ['kubeadm', page('kubeadm'), 'kubeadm', false],
+    ['EKS', page('managed'), 'EKS and other managed clusters', false],
+    ['k3s', page('k3s'), 'k3s', true],
+    ['Helm', page('helm'), 'Helm', true],
   ])('%s, and back', async (_name, text, heading, hasKubeProxy) => {
     const [install, back, ...more] = commandsOf(text, heading);
     expect(more).toEqual([]);
@@ -113,7 +115,7 @@ describe.skipIf(!helm.isReady)('the commands of the documents', () => {
   });
 
   test('kind, which has no way back', async () => {
-    const [install, ...more] = commandsOf(INSTALL, 'kind');
+    const [install, ...more] = commandsOf(page('kind'), 'kind');
     expect(more).toEqual([]);
     await execute(install!);
     expect(await imageOf('fairlead')).toBe(IMAGE);
@@ -121,7 +123,7 @@ describe.skipIf(!helm.isReady)('the commands of the documents', () => {
   });
 
   test('canary, and back', async () => {
-    const [install, back, end, ...more] = commandsOf(INSTALL, 'On some nodes first');
+    const [install, back, end, ...more] = commandsOf(page('beside'), 'On some nodes first');
     expect(more).toEqual([]);
     await execute(install!);
     expect((await podOf('fairlead')).nodeSelector).toMatchObject({ 'fairlead.io/proxy': 'true' });
@@ -134,7 +136,7 @@ describe.skipIf(!helm.isReady)('the commands of the documents', () => {
   });
 
   test('kube-proxy’s own DaemonSet, and back', async () => {
-    const [install, back] = commandsOf(INSTALL, "kubeadm, in kube-proxy's own DaemonSet");
+    const [install, back] = commandsOf(page('kubeadm'), "In kube-proxy's own DaemonSet");
     await execute(install!);
     expect(await imageOf('kube-proxy')).toBe('fairlead:0.1.0');
     await execute(back!);

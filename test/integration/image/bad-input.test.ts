@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The image on a node that is not as it should be: one line says what is wrong and what to do, the exit code is the one of
-// docs/exit-codes.md, and the rules of the proxy before it are untouched until its own serve.
+// docs/errors.md, and the rules of the proxy before it are untouched until its own serve.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { kubeadmConfig } from '../../support/kubeadm/config.ts';
 import { untilHolds } from '../../support/until.ts';

@@ -6,8 +6,8 @@ import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { isBpffs } from '../../../src/sys/mounts.ts';
+import { getInSandbox } from '../../support/http/get.ts';
 import { AT_ONCE_MS, untilHolds } from '../../support/until.ts';
-import { askNode } from '../cluster/agent/launch.ts';
 import { prepareCluster } from '../cluster/programs/binaries.ts';
 import { type Container, startContainer } from './container.ts';
 import { prepareRunnable } from './image.ts';
@@ -111,10 +111,10 @@ describe.skipIf(!built.isReady)('the image', () => {
       const { startupProbe, readinessProbe, livenessProbe } = main!;
       for (const probe of [readinessProbe, livenessProbe]) {
         const { path = '', port } = probe!.httpGet!;
-        expect([path, await askNode(stage.node, Number(port), path)]).toMatchObject([
+        expect([
           path,
-          { status: 200 },
-        ]);
+          await getInSandbox(stage.node.instance.sandbox, Number(port), path),
+        ]).toMatchObject([path, { status: 200 }]);
       }
       const started = await agent.exec(...startupProbe!.exec!.command!);
       expect([started.code, started.stderr]).toEqual([0, '']);

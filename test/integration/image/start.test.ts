@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A container of the image as docs/image.md describes it: what is in it, how it starts, how it is stopped at any moment,
+// A container of the image as docs/install/image.md describes it: what is in it, how it starts, how it is stopped at any moment,
 // and what it says if something is missing that it needs.
 import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';

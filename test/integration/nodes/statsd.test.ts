@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Status } from '../../../src/observe/status.ts';
 import { bpfObjectPath } from '../../../src/sys/package.ts';
+import { Scrapes, STALE_POD_METRICS } from '../../support/http/scrape.ts';
 import { type OtherNode, onEachProxy } from '../../support/nodes/other-node.ts';
 import {
   type Sink,
@@ -15,7 +16,6 @@ import {
   type StatsdClient,
   statsdOn,
 } from '../../support/nodes/statsd.ts';
-import { Scrapes, STALE_POD_METRICS } from '../../support/scrape.ts';
 import { untilHolds } from '../../support/until.ts';
 
 const ADDRESS = '10.96.0.10';

@@ -106,8 +106,9 @@ export function memoryConns(): MemoryConns {
       const words = new Uint32Array(conn.buffer, index * size, size / 4);
       writeRecord(words, facts);
       words[1] = ((words[1] ?? 0) & 0xffff) | (proof(words) << 16);
-      const counts = [...(facts.toBackend ?? [0, 0]), ...(facts.toClient ?? [0, 0])];
-      new BigUint64Array(traffic.buffer, index * 32, 4).set(counts.map(BigInt));
+      const { toBackend = [0, 0], toClient = [0, 0] } = facts;
+      const counts = trafficWords([...toBackend, ...toClient]);
+      new Uint32Array(traffic.buffer, index * CONN_SIZE.conn_traffic, 6).set(counts);
       const at = Math.floor(index / CONN_SLOTS) * (CONN_SLOTS + 1) + (index % CONN_SLOTS);
       new Uint32Array(client.buffer)[at] = 1 | (facts.isHalfOpen ? CONN_HALF : 0);
     },
@@ -119,6 +120,21 @@ export function memoryConns(): MemoryConns {
     },
   };
   return conns;
+}
+
+/** struct conn_traffic. */
+export function trafficWords([packets, bytes, replyPackets, replyBytes]: readonly [
+  packets: number,
+  bytes: number,
+  replyPackets: number,
+  replyBytes: number,
+]): readonly number[] {
+  const upper = (ofBytes: number, ofPackets: number): number =>
+    Math.floor(ofBytes / 2 ** 32) + Math.floor(ofPackets / 2 ** 32) * 2 ** 22;
+  return [
+    ...[bytes, upper(bytes, packets), packets, replyPackets],
+    ...[replyBytes, upper(replyBytes, replyPackets)],
+  ];
 }
 
 function writeRecord(words: Uint32Array, facts: ConnFacts): void {

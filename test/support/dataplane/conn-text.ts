@@ -45,7 +45,7 @@ const digitOf = (family: Family): 4 | 6 => (family === 'IPv4' ? 4 : 6);
 interface Memory {
   readonly words: Uint32Array;
   readonly records: Uint32Array;
-  readonly traffic: BigUint64Array;
+  readonly traffic: Uint32Array;
 }
 
 const known = new WeakMap<BpfObject, Map<Family, Memory>>();
@@ -58,7 +58,7 @@ function memoryOf(object: BpfObject, family: Family): Memory {
   const memory = ofObject.get(family) ?? {
     words: new Uint32Array(object.map(`fl_client${digit}`).mmap()),
     records: new Uint32Array(object.map(`fl_conn${digit}`).mmap()),
-    traffic: new BigUint64Array(object.map(`fl_conn_traf${digit}`).mmap()),
+    traffic: new Uint32Array(object.map(`fl_conn_traf${digit}`).mmap()),
   };
   ofObject.set(family, memory);
   return memory;
@@ -85,8 +85,9 @@ const sideText = ({ address, port }: ConnSide): SideText => ({
   port,
 });
 
-function connText(record: ConnRecord, traffic: BigUint64Array): ConnText {
-  const count = (word: number): number => Number(traffic[4 * record.index + word]);
+/** Of few packets: the lower halves of struct conn_traffic. */
+function connText(record: ConnRecord, traffic: Uint32Array): ConnText {
+  const count = (word: number): number => traffic[6 * record.index + word] ?? 0;
   const reply = sideText(record.side('reply'));
   return {
     index: record.index,
@@ -104,7 +105,7 @@ function connText(record: ConnRecord, traffic: BigUint64Array): ConnText {
     backendId: record.backendId,
     frontendId: record.frontendId,
     generation: record.generation,
-    ...{ packets: count(0), bytes: count(1), replyPackets: count(2), replyBytes: count(3) },
+    ...{ packets: count(2), bytes: count(0), replyPackets: count(3), replyBytes: count(4) },
   };
 }
 

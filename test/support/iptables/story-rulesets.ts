@@ -32,10 +32,15 @@ export interface StoryStates {
   readonly states: readonly StoryState[];
 }
 
-export const storyRulesets = (): readonly StoryStates[] =>
-  STORIES.flatMap((file) =>
+let found: readonly StoryStates[] | undefined;
+
+/** Computed once: tests ask again and again, and nothing of it changes. */
+export const storyRulesets = (): readonly StoryStates[] => {
+  found ??= STORIES.flatMap((file) =>
     readStories(file).map((story) => ({ file, story, states: statesOf(story) })),
   );
+  return found;
+};
 
 export function statesOf({ settings, steps }: Story): readonly StoryState[] {
   const planner = createPlanner(settings);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each proxy answered, kept for docs/other-nodes.md: a line a proxy, in build/test/nodes.
+// What each proxy answered, kept for `npm run -s other-nodes`: a line a proxy, in build/test/nodes.
 import { appendFileSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { packageRoot } from '../../../src/sys/package.ts';

@@ -45,7 +45,7 @@ export interface OtherNode {
   nft(short: string, script: string): Promise<void>;
   /** New sockets of a client: the backends that answered, as `A:8080 B:8080`, or the error. `stage().probe` tells more. */
   ask(client: string, target: ProbeTarget, options?: ProbeOptions): Promise<string>;
-  /** `ask` until the answer is as expected. `what` names the answer in docs/other-nodes.md. */
+  /** `ask` until the answer is as expected. `what` names the answer in what `npm run -s other-nodes` prints. */
   sees(what: string, expected: Expected, look: () => Promise<string>): Promise<void>;
   /** A command of fairlead's instance on a node, such as `status -o json`. */
   fairlead(short: string, ...args: readonly string[]): Promise<RunResult>;
@@ -55,7 +55,7 @@ export interface OtherNode {
 
 export type RestoreTool = `${'iptables' | 'ip6tables'}-${'legacy' | 'nft'}`;
 
-/** @param kind the name of the file, as in docs/other-nodes.md */
+/** @param kind the name of the file in build/test/nodes */
 export function onEachProxy(
   kind: string,
   { flags = [], fields, proxies = PROXIES, network = 'routed', ...options }: OtherNodeOptions,

@@ -21,8 +21,8 @@ import { buildContext, nodeContextOf } from '../../../src/plan/decide/node-conte
 import { type IncumbentOf, ownerAmong } from '../../../src/plan/decide/ownership.ts';
 import { buildService, serviceKey } from '../../../src/plan/decide/service-plan.ts';
 import { exposedService, type NodeLabels } from '../../../src/plan/exposure/exposure.ts';
+import { orderRejections } from '../../../src/plan/model-store.ts';
 import { isOnNode, NO_NODE_SOCKETS, onNodeFlag } from '../../../src/plan/node-sockets/frontends.ts';
-import { orderRejections } from '../../../src/plan/rejections.ts';
 import type { Plan, PlanSettings, ServiceKey, ServicePlan } from '../../../src/plan/types.ts';
 import { counting } from '../../../src/plan/versions.ts';
 

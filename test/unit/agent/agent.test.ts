@@ -3,7 +3,9 @@
 // it retries and what it repairs.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type Agent, createAgent, type SyncFacts } from '../../../src/agent/agent.ts';
-import type { Dataplane, FailedEntry } from '../../../src/engines/dataplane.ts';
+import type { ComposedDataplane, Dataplane, FailedEntry } from '../../../src/engines/dataplane.ts';
+import { createMoving } from '../../../src/engines/router/moving.ts';
+import { createRouter } from '../../../src/engines/router/router.ts';
 import { createLogger } from '../../../src/log.ts';
 import type { ObjectChange } from '../../../src/model/types.ts';
 import { createPlanner } from '../../../src/plan/planner.ts';
@@ -18,7 +20,8 @@ const AUDIT_MS = 60_000;
 let agent: Agent;
 let tables: MemoryTables;
 let dataplane: Dataplane;
-let ports: Map<string, ServicePortPlan>;
+let composed: ComposedDataplane;
+let plan: Plan;
 /** The arguments of each sync. */
 let syncs: (number | 'all')[];
 let local: { family: 'IPv4'; address: string }[];
@@ -34,12 +37,12 @@ const addresses: NodeAddresses = {
 const planner = {
   apply(changes: readonly ObjectChange[]): PlanDelta {
     for (const change of changes) {
-      if (change.type === 'put') ports.set(change.ref.name, change.object as ServicePortPlan);
-      else ports.delete(change.ref.name);
+      const services = new Map(plan.services);
+      services.delete(`default/${change.ref.name}`);
+      const put = change.type === 'put' ? [change.object as ServicePortPlan] : [];
+      plan = { ...plan, services: new Map([...services, ...planOf(...put).services]) };
     }
-    const plan: Plan = planOf(...ports.values());
-    const changed = changes.map(({ ref }) => `default/${ref.name}`);
-    return { plan, changed, isGlobal: false, previous: new Map() };
+    return { plan, changed: [], isGlobal: false, previous: new Map() };
   },
   nodesListed: () => undefined,
   adopt: () => undefined,
@@ -81,9 +84,10 @@ function restart(): void {
     syncs.push(typeof changed === 'string' ? 'all' : [...changed].length);
     return sync(plan, changed, addresses);
   };
+  composed = createRouter([dataplane]);
   agent = createAgent({
     planner,
-    dataplane,
+    dataplane: composed,
     log: createLogger('error', 'json'),
     addresses,
     auditIntervalMs: AUDIT_MS,
@@ -102,7 +106,7 @@ beforeEach(() => {
       'Date',
     ],
   });
-  ports = new Map();
+  plan = planOf();
   syncs = [];
   local = [{ family: 'IPv4', address: '192.0.2.11' }];
   start();
@@ -123,7 +127,7 @@ test('a change that no Service depends on is reported in sync, so that health do
       hasConflicts: () => false,
       nodeHas: () => undefined,
     },
-    dataplane,
+    dataplane: composed,
     log: createLogger('error', 'json'),
     addresses,
     auditIntervalMs: AUDIT_MS,
@@ -154,7 +158,7 @@ describe('before the first complete lists', () => {
     agent.sourceSynced();
     await turns();
     agent.stop();
-    ports.clear();
+    plan = planOf();
     restart();
     await turns();
     expect(frontends()).toBe(1);
@@ -278,7 +282,7 @@ describe('a sync that throws', () => {
     };
   };
 
-  test('is made up for, even if another Service is synced before the retry', async () => {
+  test('is made up for by the next sync, and once more by the retry, which is of everything', async () => {
     agent.sourceSynced();
     await turns();
     const mend = failSyncs();
@@ -289,19 +293,21 @@ describe('a sync that throws', () => {
     agent.listen({ onSync: (fact) => facts.push(fact) });
     agent.accept([put('s2', '10.1.1.2')]);
     await turns();
-    expect(frontends()).toBe(1);
-    expect(facts.map(({ isComplete }) => isComplete)).toEqual([false]);
+    expect(frontends()).toBe(2);
+    expect(facts.map(({ isComplete, isFull }) => [isComplete, isFull])).toEqual([[false, false]]);
     expect(agent.state().failed).toHaveLength(1);
     await vi.advanceTimersByTimeAsync(30_000);
-    expect(frontends()).toBe(2);
+    expect(facts.map(({ isComplete, isFull }) => [isComplete, isFull]).slice(1)).toEqual([
+      [true, true],
+    ]);
     expect(agent.state().failed).toEqual([]);
   });
 
   test('so is one before which the question who serves packets throws', async () => {
     agent.stop();
-    const beforeSync = vi.fn(async () => false);
+    const beforeSync = vi.fn(async () => undefined);
     agent = createAgent({
-      ...{ planner, dataplane, addresses, auditIntervalMs: AUDIT_MS, beforeSync },
+      ...{ planner, dataplane: composed, addresses, auditIntervalMs: AUDIT_MS, beforeSync },
       log: createLogger('error', 'json'),
     });
     agent.sourceSynced();
@@ -316,19 +322,20 @@ describe('a sync that throws', () => {
 
   test('everything is synced when packets have moved before it', async () => {
     agent.stop();
-    const beforeSync = vi.fn(async () => false);
+    const beforeSync = vi.fn(async () => undefined);
+    const moving = createMoving(dataplane, async () => memoryDataplane(memoryTables()));
     agent = createAgent({
-      ...{ planner, dataplane, addresses, auditIntervalMs: AUDIT_MS, beforeSync },
+      ...{ planner, dataplane: moving, addresses, auditIntervalMs: AUDIT_MS, beforeSync },
       log: createLogger('error', 'json'),
     });
+    agent.accept([put('s2', '10.1.1.2')]);
     agent.sourceSynced();
     await turns();
     syncs = [];
-    beforeSync.mockResolvedValueOnce(true);
+    beforeSync.mockImplementationOnce(async () => void (await moving.movePackets?.('a filter')));
     agent.accept([put('s1', '10.1.1.1')]);
     await turns();
-    expect(syncs).toEqual(['all']);
-    expect(beforeSync).toHaveBeenLastCalledWith(expect.anything(), ['default/s1']);
+    expect(syncs[0]).toBe('all');
   });
 
   test('at start delays readiness only until everything is programmed, by an audit too', async () => {
@@ -379,7 +386,7 @@ describe('what has changed since it was programmed', () => {
     agent.stop();
     const real = createPlanner(SETTINGS);
     agent = createAgent({
-      ...{ planner: real, dataplane, addresses, auditIntervalMs: AUDIT_MS },
+      ...{ planner: real, dataplane: composed, addresses, auditIntervalMs: AUDIT_MS },
       log: createLogger('error', 'json'),
     });
     agent.listen({
@@ -519,7 +526,12 @@ test('of Services without an age the one that is programmed keeps its frontend a
   const begin = (...changes: ObjectChange[]): void => {
     agent.stop();
     agent = createAgent({
-      ...{ planner: createPlanner(SETTINGS), dataplane, addresses, auditIntervalMs: AUDIT_MS },
+      ...{
+        planner: createPlanner(SETTINGS),
+        dataplane: composed,
+        addresses,
+        auditIntervalMs: AUDIT_MS,
+      },
       log: createLogger('error', 'json'),
     });
     agent.accept(changes);

@@ -3,7 +3,7 @@
 import { afterEach, expect, test } from 'vitest';
 import { type Agent, createAgent } from '../../../src/agent/agent.ts';
 import { readIncumbents } from '../../../src/agent/incumbents.ts';
-import type { Dataplane, HeldFrontend, SyncReport } from '../../../src/engines/dataplane.ts';
+import type { ComposedDataplane, HeldFrontend, Synced } from '../../../src/engines/dataplane.ts';
 import { othersOf } from '../../../src/instance/hand-over/hand-overs.ts';
 import { createPlanner } from '../../../src/plan/planner.ts';
 import type { Plan } from '../../../src/plan/types.ts';
@@ -57,11 +57,12 @@ async function ownerBy(own: readonly HeldFrontend[], others: readonly HeldFronte
     capabilities: { dataplane: 'bpf' },
     onRoom: () => undefined,
     held: async () => own,
-    sync: async (plan: Plan): Promise<SyncReport> => {
+    sync: async (plan: Plan): Promise<Synced> => {
       plans.push(plan);
-      return { applied: 0, failed: [], elapsedMs: 0 };
+      const report = { applied: 0, failed: [], elapsedMs: 0 };
+      return { report, services: [], changes: new Map(), isFull: true };
     },
-  } as unknown as Dataplane;
+  } as unknown as ComposedDataplane;
   agent = createAgent({
     ...{ planner: createPlanner(SETTINGS), dataplane, auditIntervalMs: 1e8 },
     addresses: { current: () => [], listen: () => undefined } as never,

@@ -6,7 +6,7 @@ import { type Agent, createAgent } from '../../../src/agent/agent.ts';
 import { createConntrackCleaner } from '../../../src/agent/conntrack/cleaner.ts';
 import { NO_FEATURES } from '../../../src/engines/bpf/features.ts';
 import { followPing } from '../../../src/engines/bpf/rows/ping.ts';
-import type { Dataplane } from '../../../src/engines/dataplane.ts';
+import type { ComposedDataplane } from '../../../src/engines/dataplane.ts';
 import { createRouter } from '../../../src/engines/router/router.ts';
 import { createDirectReturn } from '../../../src/instance/direct-return.ts';
 import { persistentMap } from '../../../src/lib/persistent/map.ts';
@@ -59,7 +59,7 @@ function watchCollections(): { readonly read: number[]; end(): void } {
 
 let agent: Agent;
 let servers: Servers;
-let dataplane: Dataplane;
+let dataplane: ComposedDataplane;
 let isComplete: () => void;
 let closers: (() => void)[];
 

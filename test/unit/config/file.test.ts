@@ -215,9 +215,7 @@ const warnings: readonly (readonly [yaml: string, says: readonly string[]])[] = 
   ],
   [
     'mode: nftables\nnodePortAddresses: [all]',
-    [
-      'mode: remapped to auto: fairlead has no such engine, and auto means bpf where the node can do it',
-    ],
+    ['mode: remapped: selects the nftables engine; leave it empty, or set engine, for bpf'],
   ],
   [
     'mode: iptables',
@@ -263,7 +261,7 @@ const warnings: readonly (readonly [yaml: string, says: readonly string[]])[] = 
     [
       'featureGates.KubeProxyIPVS: ignored: fairlead does not use IPVS',
       'featureGates.KubeProxyNFTablesLocalhostNodePorts: ignored: nodePortAddresses alone says whether NodePorts answer at loopback addresses',
-      'featureGates.NFTablesNetlink: ignored: fairlead does not program nftables',
+      'featureGates.NFTablesNetlink: ignored: the nftables engine runs nft',
     ],
   ],
   ['clientConnection: {contentType: application/json}', []],

@@ -56,7 +56,7 @@ test('the written file means the same as its origin', () => {
     }),
     fromFile(KUBEADM),
     fromFile(
-      `${HEAD}bindAddress: fd00::1\nmode: nftables\nipvs: {excludeCIDRs: [10.0.0.0/8]}\nhostnameOverride: "0777"\n---\n${OWN_HEAD}apiServers: [https://10.0.0.1]\ncgroupRoot: /c\n`,
+      `${HEAD}bindAddress: fd00::1\nmode: ipvs\nipvs: {excludeCIDRs: [10.0.0.0/8]}\nhostnameOverride: "0777"\n---\n${OWN_HEAD}apiServers: [https://10.0.0.1]\ncgroupRoot: /c\n`,
     ),
     fromFlags({ manifests: '/m', 'external-ips': 'false' }),
     fromFile(`${HEAD}---\n${EVERY_OWN_FIELD}`),

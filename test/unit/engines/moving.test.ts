@@ -28,12 +28,12 @@ function started(open?: () => Promise<Dataplane | undefined>) {
 
 test('rules serve packets, then eBPF again: who can do what, and why, follows', async () => {
   const { moving, rules, bpf } = started();
-  await moving.sync(PLAN, 'all', []);
+  await moving.sync(PLAN, []);
   expect(moving.dataplanes).toEqual([WITH]);
   expect(await moving.movePackets?.('a firewall')).toBe(true);
   expect(moving.dataplanes).toEqual([WITHOUT, IPTABLES]);
   expect(moving.installation.fallback).toEqual({ what: 'packets', reason: 'a firewall' });
-  await moving.sync(PLAN, 'all', []);
+  await moving.sync(PLAN, []);
   expect(rules.lines()).toContain('web 10.96.0.10:80/TCP');
   expect(await moving.movePackets?.(undefined)).toBe(true);
   expect(moving.dataplanes).toEqual([WITH]);
@@ -46,7 +46,7 @@ test('rules serve packets, then eBPF again: who can do what, and why, follows', 
 test('the sync after a move is of everything, rules first, whatever was asked', async () => {
   const { moving, journal } = started();
   await moving.movePackets?.('a firewall');
-  await moving.sync(PLAN, ['default/other'], []);
+  await moving.sync(PLAN, []);
   expect(journal.map((line) => line.split(': ')[0])).toEqual(['iptables', 'left', 'bpf']);
 });
 
@@ -61,7 +61,7 @@ test('a move waits for the sync that runs', async () => {
     await held;
     return sync(...asked);
   };
-  const first = moving.sync(PLAN, 'all', []);
+  const first = moving.sync(PLAN, []);
   const moved = moving.movePackets?.('a firewall');
   await new Promise(setImmediate);
   expect(moving.dataplanes).toEqual([WITH]);
@@ -113,7 +113,7 @@ test.each(['a firewall', undefined])(
     };
     const served: boolean[] = [];
     bpf.servePackets = (isServed: boolean) => void served.push(isServed);
-    const sync = moving.sync(PLAN, 'all', []).catch(() => undefined);
+    const sync = moving.sync(PLAN, []).catch(() => undefined);
     const moved = moving.movePackets?.(reason);
     await new Promise(setImmediate);
     moving.close();

@@ -83,7 +83,7 @@ const byRules = (name: string, address: string): ServicePortPlan =>
   servicePort(name, [{ ...external(address), isFiltered: true }], [backend('10.1.1.2')]);
 
 const WEB = '203.0.113.1';
-const sync = (agent: ComposedDataplane, plan: Plan) => agent.sync(plan, 'all', []);
+const sync = (agent: ComposedDataplane, plan: Plan) => agent.sync(plan, []);
 const held = async (agent: ComposedDataplane): Promise<readonly string[]> =>
   (await agent.snapshot()).frontends.map(({ id, dataplane }) => `${dataplane} ${frontendText(id)}`);
 
@@ -92,8 +92,8 @@ test('the same plan writes nothing', async () => {
   const plan = planOf(byRules('web', WEB), byBpf('open', '203.0.113.2'));
   await sync(agentOn(tables), plan);
   tables.journal.length = 0;
-  const { applied, failed } = await sync(agentOn(tables), plan);
-  expect([applied, failed, tables.journal]).toEqual([0, [], []]);
+  const { report } = await sync(agentOn(tables), plan);
+  expect([report.applied, report.failed, tables.journal]).toEqual([0, [], []]);
 });
 
 test.each([
@@ -128,10 +128,11 @@ test('it stays where it was until the new dataplane can take it', async () => {
   await sync(agentOn(tables), planOf(byBpf('web', WEB)));
   const agent = agentOn(tables);
   tables.rules.fault = () => 'ENOMEM';
-  const { failed } = await sync(agent, planOf(byRules('web', WEB)));
-  expect([failed.length, await held(agent)]).toEqual([1, [`bpf ${WEB}:80/TCP`]]);
+  const plan = planOf(byRules('web', WEB));
+  const { report } = await sync(agent, plan);
+  expect([report.failed.length, await held(agent)]).toEqual([1, [`bpf ${WEB}:80/TCP`]]);
   tables.rules.fault = () => undefined;
-  await agent.sync(planOf(byRules('web', WEB)), ['default/web'], []);
+  await agent.sync(plan, [], true);
   expect(await held(agent)).toEqual([`rules ${WEB}:80/TCP`]);
 });
 
@@ -160,7 +161,7 @@ test.each([true, false])(
     await sync(first, planOf(byBpf('web', WEB)));
     const agent = isNew ? agentOn(tables) : first;
     const plan = planOf(byRules('shop', WEB));
-    await agent.sync(plan, isNew ? 'all' : ['default/web', 'default/shop'], []);
+    await sync(agent, plan);
     expect(tables.journal.slice(1)).toEqual([`rules +${WEB}:80/TCP`, `bpf -${WEB}:80/TCP`]);
   },
 );
@@ -175,31 +176,34 @@ test.each(['fails', 'throws'])(
       if (how === 'throws') throw new Error('killed');
       return 'ENOMEM';
     };
-    const plan = planOf(byRules('web', WEB), byBpf('open', '203.0.113.2'));
-    await agent.sync(plan, ['default/web'], []).catch(() => undefined);
-    tables.rules.fault = () => undefined;
-    await agent.sync(plan, ['default/open'], []);
-    expect(await held(agent)).toEqual([`bpf ${WEB}:80/TCP`, 'bpf 203.0.113.2:80/TCP']);
-    await agent.sync(plan, ['default/web'], []);
+    const moved = planOf(byRules('web', WEB));
+    await sync(agent, moved).catch(() => undefined);
+    const more = planOf(byBpf('open', '203.0.113.2')).services;
+    const plan = { ...moved, services: new Map([...moved.services, ...more]) };
+    if (how === 'fails') {
+      tables.rules.fault = () => undefined;
+      await sync(agent, plan);
+      expect(await held(agent)).toEqual([`bpf ${WEB}:80/TCP`, 'bpf 203.0.113.2:80/TCP']);
+    } else {
+      await sync(agent, plan).catch(() => undefined);
+      expect(await held(agent)).toContain(`bpf ${WEB}:80/TCP`);
+      tables.rules.fault = () => undefined;
+    }
+    await agent.sync(plan, [], true);
     expect(await held(agent)).toEqual(['bpf 203.0.113.2:80/TCP', `rules ${WEB}:80/TCP`]);
   },
 );
 
 test.each([
-  ['all', 'bpf', 'rules', byBpf, byRules],
-  ['all', 'rules', 'bpf', byRules, byBpf],
-  ['named', 'bpf', 'rules', byBpf, byRules],
-  ['named', 'rules', 'bpf', byRules, byBpf],
-] as const)('%s: a Service of %s that is for %s in mid-sync', async (...row) => {
-  const [extent, from, to, before, after] = row;
+  ['bpf', 'rules', byBpf, byRules],
+  ['rules', 'bpf', byRules, byBpf],
+] as const)('a Service of %s that is for %s in mid-sync', async (...row) => {
+  const [from, to, before, after] = row;
   const tables = node();
   const agent = lateAgentOn(tables);
-  const plan = planOf(before('web', WEB));
-  const next = planOf(after('web', WEB));
-  await sync(agent, plan);
-  const changed = extent === 'all' ? 'all' : ['default/web'];
-  const syncing = agent.sync(plan, changed, []);
-  const nextSyncing = agent.sync(next, ['default/web'], []);
+  await sync(agent, planOf(before('web', WEB)));
+  const syncing = sync(agent, planOf(before('web', WEB)));
+  const nextSyncing = sync(agent, planOf(after('web', WEB)));
   await syncing;
   expect(tables.journal).toEqual([`${from} +${WEB}:80/TCP`]);
   await nextSyncing;
@@ -209,8 +213,8 @@ test.each([
 test('a Service that is deleted in mid-sync is removed by the next one', async () => {
   const tables = node();
   const agent = lateAgentOn(tables);
-  const syncing = agent.sync(planOf(byRules('web', WEB)), ['default/web'], []);
-  const removing = agent.sync(planOf(), ['default/web'], []);
+  const syncing = sync(agent, planOf(byRules('web', WEB)));
+  const removing = sync(agent, planOf());
   await syncing;
   expect(tables.journal).toEqual([`rules +${WEB}:80/TCP`]);
   await removing;
@@ -222,9 +226,9 @@ test('what a dataplane could not take is not asked of it once another one serves
   const agent = agentOn(tables);
   await sync(agent, planOf(byBpf('web', WEB)));
   tables.rules.fault = () => 'ENOMEM';
-  await agent.sync(planOf(byRules('web', WEB)), ['default/web'], []);
-  const { failed } = await agent.sync(planOf(byBpf('web', WEB)), ['default/web'], []);
-  expect([failed, await held(agent)]).toEqual([[], [`bpf ${WEB}:80/TCP`]]);
+  await sync(agent, planOf(byRules('web', WEB)));
+  const { report } = await sync(agent, planOf(byBpf('web', WEB)));
+  expect([report.failed, await held(agent)]).toEqual([[], [`bpf ${WEB}:80/TCP`]]);
 });
 
 test('after an error what is held is read again', async () => {

@@ -21,7 +21,7 @@ function twoDataplanes() {
   const bpf = fakeDataplane(BPF, journal);
   const rest = fakeDataplane(SOCKETS, journal);
   const router = createRouter([bpf, rest]);
-  const sync = (...ports: readonly ServicePortPlan[]) => router.sync(planOf(...ports), 'all', []);
+  const sync = (...ports: readonly ServicePortPlan[]) => router.sync(planOf(...ports), []);
   return { bpf, rest, router, journal, sync };
 }
 
@@ -57,16 +57,16 @@ test('if the new dataplane fails, the old one keeps it until the next attempt', 
   await sync(moving(undefined));
   rest.failure = 'entries';
   const moved = planOf(moving(['192.0.2.0/24']));
-  const { failed } = await router.sync(moved, ['default/web'], []);
-  expect(failed.map(({ reason, service }) => [reason, service])).toEqual([
+  const { report } = await router.sync(moved, []);
+  expect(report.failed.map(({ reason, service }) => [reason, service])).toEqual([
     ['iptables', 'default/web'],
   ]);
   expect(bpf.lines()).toContain('web 10.96.0.10:80/TCP');
   rest.failure = 'throws';
-  await expect(router.sync(moved, ['default/web'], [])).rejects.toThrow('iptables is broken');
+  await expect(router.sync(moved, [], true)).rejects.toThrow('iptables is broken');
   expect(bpf.lines()).toContain('web 10.96.0.10:80/TCP');
   rest.failure = 'none';
-  await router.sync(moved, ['default/web'], []);
+  await router.sync(moved, [], true);
   expect([bpf.lines(), rest.lines()]).toEqual([['web 10.96.0.10:*'], ['web 10.96.0.10:80/TCP']]);
 });
 
@@ -74,15 +74,17 @@ test('what the old one keeps is in every plan that it is given until the new one
   const { bpf, rest, router, sync } = twoDataplanes();
   await sync(moving(undefined));
   rest.failure = 'entries';
-  const moved = planOf(moving(['192.0.2.0/24']), port('open', 'TCP', 81));
-  await router.sync(moved, ['default/web'], []);
+  const moved = planOf(moving(['192.0.2.0/24']));
+  await router.sync(moved, []);
   const given = vi.spyOn(bpf, 'sync');
   rest.failure = 'none';
-  await router.sync(moved, ['default/open'], []);
+  const more = planOf(port('open', 'TCP', 81)).services;
+  const next = { ...moved, services: new Map([...moved.services, ...more]) };
+  await router.sync(next, []);
   expect(given.mock.calls.map(([plan]) => planLines(plan))).toEqual([
     expect.arrayContaining(['web 10.96.0.10:80/TCP', 'open 10.96.0.10:81/TCP']),
   ]);
-  await router.sync(moved, ['default/web'], []);
+  await router.sync(next, [], true);
   expect(planLines(given.mock.lastCall![0])).not.toContain('web 10.96.0.10:80/TCP');
 });
 
@@ -112,16 +114,16 @@ test('rules in place of eBPF are written first, and eBPF leaves packets alone be
   const rules = fakeDataplane(LAST_RESORT, journal);
   const router = createRouter([bpf, rules], { what: 'packets', reason: 'a firewall' });
   rules.failure = 'throws';
-  await expect(router.sync(planOf(port('web', 'TCP')), ['default/web'], [])).rejects.toThrow();
+  await expect(router.sync(planOf(port('web', 'TCP')), [])).rejects.toThrow();
   expect(journal).toEqual([]);
   rules.failure = 'none';
-  await router.sync(planOf(port('web', 'TCP')), ['default/other'], []);
+  await router.sync(planOf(port('web', 'TCP')), []);
   expect(journal.map((line) => line.split(': ')[0])).toEqual(['iptables', 'left', 'bpf']);
 });
 
 test('results are merged', async () => {
   const { bpf, rest, router, sync } = twoDataplanes();
-  const report = await sync(port('web', 'TCP'), port('telco', 'SCTP'));
+  const { report } = await sync(port('web', 'TCP'), port('telco', 'SCTP'));
   expect(report).toEqual({ applied: 3, failed: [], elapsedMs: 1 });
   const { drift } = await router.audit(planOf(port('web', 'TCP')), []);
   expect(drift.map(({ text }) => text)).toEqual(['bpf', 'iptables']);
@@ -160,10 +162,10 @@ test('what one of them finds in an audit that fails in another is reported by th
 test('bpf alone: SCTP is not programmed, and the other ports of its ClusterIP are refused', async () => {
   const tables = memoryTables();
   const router = createRouter([memoryDataplane(tables)]);
-  await router.sync(planOf(port('telco', 'SCTP')), 'all', []);
+  await router.sync(planOf(port('telco', 'SCTP')), []);
   expect((await router.snapshot()).frontends).toEqual([]);
   const [used] = router.counters().tables;
   expect(used).toMatchObject({ name: 'fl_frontend4', used: 1 });
-  await router.sync(planOf(), 'all', []);
+  await router.sync(planOf(), []);
   expect(router.counters().tables[0]?.used).toBe(0);
 });

@@ -8,13 +8,13 @@ import type { IncumbentOf } from '../../../src/plan/decide/ownership.ts';
 import { createPlanner } from '../../../src/plan/planner.ts';
 import type { Plan, PlanSettings, ServicePortPlan } from '../../../src/plan/types.ts';
 import { buildAll, type NamedObject } from '../../support/plan/build-all.ts';
-import { repeatable } from '../../support/random.ts';
+import { atNight, repeatable } from '../../support/random.ts';
 import { change, history, settings } from './histories.ts';
 import { junk } from './junk.ts';
 import { ready, SETTINGS, service, slice } from './support.ts';
 
-const RUNS = { numRuns: 1_000 };
-const ARBITRARY_OBJECTS = 100_000;
+const RUNS = { numRuns: atNight(250, 5_000) };
+const ARBITRARY_OBJECTS = atNight(20_000, 1_000_000);
 
 const keyOf = ({ ref }: ObjectChange): string => refKey(ref);
 
@@ -137,7 +137,7 @@ describe('laws of the plan', () => {
           });
         }
       }),
-      { numRuns: 300 },
+      { numRuns: atNight(100, 1_000) },
     );
   });
 
@@ -181,7 +181,7 @@ describe('laws of the plan', () => {
       expect(changed.filter((key) => key === 'default/good')).toEqual([]);
       for (const { object: refused } of plan.rejections) expect(refused.name).not.toBe('good');
     });
-    fc.assert(leavesOthersAlone, repeatable(20_000));
+    fc.assert(leavesOthersAlone, repeatable(atNight(5_000, 100_000)));
   });
 
   it(`never throws, not for ${ARBITRARY_OBJECTS} arbitrary objects`, () => {
@@ -200,7 +200,7 @@ describe('laws of the plan', () => {
           ]);
         }
       }),
-      { numRuns: 2_000 },
+      { numRuns: atNight(500, 10_000) },
     );
   });
 

@@ -3,9 +3,8 @@
 import { describe, expect, test } from 'vitest';
 import { type Engine, engineOf } from '../../../src/probe/choice.ts';
 import { FEATURE_NAMES, type FeatureName } from '../../../src/probe/features.ts';
-import { exitCodeOf, reportOf } from '../../../src/probe/report.ts';
+import { exitCodeOf, reportOf, tierOf } from '../../../src/probe/report.ts';
 import type { Answer, Results } from '../../../src/probe/results.ts';
-import { tierOf } from '../../../src/probe/tier.ts';
 
 type Answers = Readonly<Partial<Record<FeatureName, Answer>>>;
 
@@ -50,8 +49,22 @@ const LINES: readonly (readonly [name: string, Answers, Engine, string])[] = [
     'packet programs refused, and no iptables',
     no('packet programs', 'iptables-nft', 'iptables-legacy'),
     'auto',
+    'sockets bpf, packets nftables: packet programs: no packet programs',
+  ],
+  [
+    'packet programs refused, and no rules',
+    no('packet programs', 'iptables-nft', 'iptables-legacy', 'nftables IPv4'),
+    'auto',
     'sockets bpf, packets nothing: packet programs: no packet programs',
   ],
+  [
+    'neither eBPF nor iptables',
+    no('bpf()', 'xt_statistic'),
+    'auto',
+    'sockets nftables, packets nftables: bpf(): no bpf()',
+  ],
+  ['nftables', {}, 'nftables', 'sockets nftables, packets nftables'],
+  ['no nftables', no('nftables IPv4'), 'nftables', 'NO_NFTABLES: nftables IPv4: no nftables IPv4'],
   [
     'no cgroup v2',
     no('cgroup v2'),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { NetworkInterfaceInfo } from 'node:os';
 import { expect, test } from 'vitest';
-import { bindHosts, type Interfaces } from '../../../src/server/bind-hosts.ts';
+import { bindHosts, type Interfaces } from '../../../src/server/listeners.ts';
 
 const info = (address: string, internal = false): NetworkInterfaceInfo => {
   const common = { address, internal, netmask: '', mac: '', cidr: null };

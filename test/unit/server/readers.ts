@@ -5,7 +5,7 @@ import type { AgentReaders } from '../../../src/server/metrics/readings.ts';
 export const agentReaders = (over: Partial<AgentReaders> = {}): AgentReaders => ({
   version: '1.2.3',
   engine: () => undefined,
-  lacks: () => [],
+  limitations: () => [],
   findings: () => [],
   fallback: () => undefined,
   isReady: () => false,

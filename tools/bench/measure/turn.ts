@@ -2,10 +2,10 @@
 // One turn of one proxy: its start, single changes, churn, and its memory after that.
 import { setTimeout as letPass } from 'node:timers/promises';
 import { FAR_HALVES } from '../../lab/columns/network.ts';
+import { medianOf } from '../lib/quantiles.ts';
 import type { RunSettings } from '../plan/settings.ts';
 import { clockNs, type ProxyProcess } from '../proxies/process.ts';
 import type { MetricName } from '../report/metrics.ts';
-import { medianOf } from '../report/statistics.ts';
 import { otherSlice, probeSlice, put } from '../site/objects.ts';
 import { type Column, clusterIpOf } from './column.ts';
 import { atRate } from './rate.ts';

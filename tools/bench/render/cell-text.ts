@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The words of cells and of what stands around a table, the same in every format. Pure.
+import { servicesText } from '../lib/tables.ts';
 import type { Cell, Row } from '../report/cells.ts';
 import { METRICS } from '../report/metrics.ts';
 import { countText, numberText, ratioText } from '../report/numbers.ts';
@@ -41,9 +42,6 @@ export function ratioOf({ ratio, verdict }: NonNullable<Cell['comparison']>): st
 
 export const rowName = ({ metric }: Row): string =>
   `${METRICS[metric].label}, ${METRICS[metric].unit}`;
-
-export const servicesText = (count: number): string =>
-  count === 1 ? '1 Service' : `${countText(count)} Services`;
 
 export function sizeTitle({ services }: SizeFigures, { endpointsEach }: BenchReport): string {
   return `${servicesText(services)}, ${endpointsEach} endpoints each`;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A report as text for a terminal, and as Markdown. Pure.
+import { asMarkdown, asText, type Cells } from '../lib/tables.ts';
 import { type Row, rowsOf } from '../report/cells.ts';
 import {
   type BenchReport,
@@ -17,11 +18,9 @@ import {
   skippedLines,
 } from './cell-text.ts';
 
-type Cells = readonly (readonly string[])[];
-
 export function reportText(report: BenchReport): string {
   const parts = tablesOf(report).map(({ title, cells, notes }) =>
-    [title, alignCells(cells), ...notes].join('\n'),
+    [title, asText(cells), ...notes].join('\n'),
   );
   return [machineText(report), ...skippedLines(report), '', parts.join('\n\n'), '', ...LEGEND].join(
     '\n',
@@ -30,7 +29,7 @@ export function reportText(report: BenchReport): string {
 
 export function reportMarkdown(report: BenchReport): string {
   const parts = tablesOf(report).map(({ title, cells, notes }) =>
-    [`**${title}**`, '', markdownCells(cells), ...notes.flatMap((note) => ['', note])].join('\n'),
+    [`**${title}**`, '', asMarkdown(cells), ...notes.flatMap((note) => ['', note])].join('\n'),
   );
   const skipped = skippedLines(report).map((line) => `\n${line}`);
   return [machineText(report), ...skipped, '', parts.join('\n\n')].join('\n');
@@ -60,17 +59,3 @@ const withHead = (rows: readonly Row[], columns: readonly ColumnName[]): Cells =
   ['', ...columns.map((name) => COLUMN_LABELS[name])],
   ...rows.map((row) => [rowName(row), ...row.cells.map((cell) => (cell ? cellText(cell) : '-'))]),
 ];
-
-function alignCells(cells: Cells): string {
-  const widths = (cells[0] ?? []).map((_, at) =>
-    Math.max(...cells.map((row) => [...(row[at] ?? '')].length)),
-  );
-  const line = (row: readonly string[]): string =>
-    row.map((text, at) => text + ' '.repeat((widths[at] ?? 0) - [...text].length)).join('  ');
-  return cells.map((row) => line(row).trimEnd()).join('\n');
-}
-
-function markdownCells([head = [], ...rows]: Cells): string {
-  const line = (row: readonly string[]): string => `| ${row.join(' | ')} |`;
-  return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
-}

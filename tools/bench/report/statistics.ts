@@ -3,6 +3,7 @@
 // values are distributed: the interval is between two of the values themselves (the sign test, inverted), so few
 // rounds cannot give 95 % whatever they measure. Pure.
 import jstat from 'jstat';
+import { at, medianOf } from '../lib/quantiles.ts';
 import type { Series } from './types.ts';
 
 export interface Estimate {
@@ -15,16 +16,6 @@ export interface Estimate {
 }
 
 const CONFIDENCE = 0.95;
-
-/** Between two values if their number is even. Throws without values. */
-export function medianOf(values: readonly number[]): number {
-  if (values.length === 0) throw new RangeError('median of nothing');
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = (sorted.length - 1) / 2;
-  return (at(sorted, Math.floor(middle)) + at(sorted, Math.ceil(middle))) / 2;
-}
-
-const at = (sorted: readonly number[], index: number): number => sorted[index] ?? Number.NaN;
 
 /** Undefined without values. */
 export function estimateOf(values: readonly number[]): Estimate | undefined {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The measurements of a run as plain values, as stored in its JSON file. Renderers compute everything else from them.
+import type { Machine } from '../lib/machine.ts';
 import type { MetricName } from './metrics.ts';
 
 /** In the order of the tables. `none`: no proxy, clients connect to the endpoint itself. */
@@ -40,15 +41,6 @@ export interface SizeFigures {
 export interface RollFigures extends SizeFigures {
   readonly endpoints: number;
   readonly slices: number;
-}
-
-export interface Machine {
-  readonly cpu: string;
-  readonly cores: number;
-  readonly kernel: string;
-  readonly node: string;
-  /** Load average of the minute before the run. */
-  readonly loadBefore: number;
 }
 
 export interface BenchReport {

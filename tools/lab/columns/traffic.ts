@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver's side of native/traffic: one client and its servers in one thread, so that the thread's CPU time is the cost
+// The driver's side of traffic/traffic.c: one client and its servers in one thread, so that the thread's CPU time is the cost
 // of the whole way.
 import { join } from 'node:path';
 import { packageRoot } from '../../../src/sys/package.ts';
@@ -61,7 +61,7 @@ export interface Traffic {
   stop(): Promise<void>;
 }
 
-export const TRAFFIC_PROGRAM = join(packageRoot(), 'build', 'native', 'traffic');
+export const TRAFFIC_PROGRAM = join(packageRoot(), 'build', 'tools', 'lab', 'traffic');
 
 /**
  * @param client where the program runs and what its sockets belong to

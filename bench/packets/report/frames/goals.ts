@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What fairlead with XDP should be, in parts of others. Pure.
-import { percentile } from '../../../control/report/statistics.ts';
+import { percentile } from '../../../../tools/bench/lib/quantiles.ts';
+import { type Cells, servicesText } from '../../../../tools/bench/lib/tables.ts';
 import type { ColumnName } from '../figures.ts';
 import { type Ratio, ratioTo } from '../ratios.ts';
-import { type Cells, NAMES, ratioText, servicesText } from '../table.ts';
+import { NAMES, ratioText } from '../table.ts';
 import type { FrameRow, FrameSizeFigures } from './figures.ts';
 import { nodeAlone } from './node-alone.ts';
 

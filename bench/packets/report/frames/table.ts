@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A size's figures of frames as cells. Pure.
-import { percentile } from '../../../control/report/statistics.ts';
+import { percentile } from '../../../../tools/bench/lib/quantiles.ts';
+import { type Cells, servicesText } from '../../../../tools/bench/lib/tables.ts';
 import { COLUMNS, type ColumnName } from '../figures.ts';
 import { medianRate, ratioTo } from '../ratios.ts';
-import { type Cells, lossText, NAMES, ratioText, servicesText } from '../table.ts';
+import { lossText, NAMES, ratioText } from '../table.ts';
 import type { FrameRow, FrameSample, FrameSizeFigures, Latency } from './figures.ts';
 import { goalCells } from './goals.ts';
 import { nodeAlone } from './node-alone.ts';

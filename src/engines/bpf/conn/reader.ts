@@ -4,6 +4,7 @@
 import type { Family } from '../../../model/types.ts';
 import { CONN_BUSY, CONN_SIZE, CONN_SLOTS, ConnRecord } from '../layout/conn-layout.ts';
 import type { ChunkMemory } from '../state/chunked-mmap.ts';
+import { CHUNK_BYTES as PAGE } from '../state/chunked-mmap.ts';
 import type { Proof } from './proof.ts';
 
 export interface ConnMemory {
@@ -23,7 +24,7 @@ export interface ReadCounts {
   readonly missed: number;
 }
 
-/** Of a step. Both arrays are then divided at multiples of every page size. */
+/** Of a step. The index and the records are then divided at multiples of every page size. */
 export const STEP_BUCKETS = 2048;
 const BUCKET_WORDS = CONN_SIZE.client_bucket / 4;
 const ATTEMPTS = 3;
@@ -87,12 +88,12 @@ export function* readConns(
 const mapped = ({ map }: ChunkMemory, offset: number, length: number) =>
   new Uint32Array(map(offset, length));
 
-const TRAFFIC_BYTES = 32;
-
+/** Its parts begin within a page, which is mapped from its start. */
 function mappedTraffic({ traffic }: ConnMemory, first: number, buckets: number) {
   if (traffic === undefined) return undefined;
-  const size = CONN_SLOTS * TRAFFIC_BYTES;
-  return mapped(traffic, first * size, buckets * size);
+  const size = CONN_SLOTS * CONN_SIZE.conn_traffic;
+  const before = (first * size) % PAGE;
+  return new Uint32Array(traffic.map(first * size - before, before + buckets * size), before);
 }
 
 interface Part {
@@ -124,15 +125,18 @@ function readPart(
   }
 }
 
-const TRAFFIC_WORDS = TRAFFIC_BYTES / 4;
+const TRAFFIC_WORDS = CONN_SIZE.conn_traffic / 4;
+/** Of the upper half of a word of bytes: the rest is of packets. */
+const UPPER_BYTES = 2 ** 22;
 
-/** Exact up to 2^53. */
+/** struct conn_traffic. Bytes are exact up to 2^53. */
 function readTraffic(traffic: Uint32Array, place: number, counts: Float64Array): void {
-  const from = place * TRAFFIC_WORDS;
-  for (let count = 0; count < counts.length; count += 1) {
-    const at = from + 2 * count;
-    counts[count] = (traffic[at] ?? 0) + (traffic[at + 1] ?? 0) * 2 ** 32;
-  }
+  const at = place * TRAFFIC_WORDS;
+  const [upper, upperReply] = [traffic[at + 1] ?? 0, traffic[at + 5] ?? 0];
+  counts[0] = (traffic[at + 2] ?? 0) + Math.floor(upper / UPPER_BYTES) * 2 ** 32;
+  counts[1] = (traffic[at] ?? 0) + (upper % UPPER_BYTES) * 2 ** 32;
+  counts[2] = (traffic[at + 3] ?? 0) + Math.floor(upperReply / UPPER_BYTES) * 2 ** 32;
+  counts[3] = (traffic[at + 4] ?? 0) + (upperReply % UPPER_BYTES) * 2 ** 32;
 }
 
 /**

@@ -40,21 +40,9 @@ export interface DeviceXdp extends Pick<XdpFollower, 'isTarget' | 'isServed' | '
   onChange(): void;
 }
 
-export interface DeviceFollower {
-  /** As of the last change, by name. */
-  decisions(): readonly (DeviceDecision & { readonly isAttached: boolean })[];
-  /** Writes what has changed of XDP. */
-  refresh(): void;
-  /** Every device of the namespace. */
-  devices(): readonly DeviceView[];
-  /** Attaches again what somebody else has removed; returns the names of these devices. */
-  repair(): readonly string[];
-  /** Stops following; programs stay attached. Idempotent. */
-  close(): void;
-}
-
 /** Adopts what an earlier agent attached, and attaches what is missing. */
-export const createDeviceFollower = (parts: FollowerParts): DeviceFollower => new Follower(parts);
+export const createDeviceFollower = (parts: FollowerParts): DeviceFollower =>
+  new DeviceFollower(parts);
 
 interface Held {
   name: string;
@@ -72,7 +60,7 @@ interface Failure {
 const ATTACH_ORDER: readonly Direction[] = ['egress', 'ingress'];
 const NAMED = 5;
 
-class Follower implements DeviceFollower {
+export class DeviceFollower {
   readonly #parts: FollowerParts;
   readonly #entries: TrackedTable<number, string>;
   readonly #held = new Map<number, Held>();
@@ -110,18 +98,22 @@ class Follower implements DeviceFollower {
     this.#stopListening = parts.network.listen(() => this.#reconcile());
   }
 
+  /** Every device of the namespace. */
   devices(): readonly DeviceView[] {
     return this.#decisions.map((decision) => this.#view(decision));
   }
 
+  /** As of the last change, by name. */
   decisions(): readonly (DeviceDecision & { readonly isAttached: boolean })[] {
     return this.#decisions.map((one) => ({ ...one, isAttached: this.#isAttached(one) }));
   }
 
+  /** Writes what has changed of XDP. */
   refresh(): void {
     if (!this.#isClosed) this.#reconcile();
   }
 
+  /** Attaches again what somebody else has removed; returns the names of these devices. */
   repair(): readonly string[] {
     const lost: string[] = [];
     for (const [ifindex, { name, directions }] of this.#held) {
@@ -137,6 +129,7 @@ class Follower implements DeviceFollower {
     return lost;
   }
 
+  /** Stops following; programs stay attached. Idempotent. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;

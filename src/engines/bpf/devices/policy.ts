@@ -3,11 +3,9 @@
 // Programs on more devices than needed do no harm, because a packet that was translated matches no more. Pure.
 import { matchesGlob } from '../../../lib/glob.ts';
 import { compareText } from '../../../lib/names.ts';
+import type { Family } from '../../../model/types.ts';
 import type { Network } from '../../../sys/netlink/network.ts';
-import type { Link } from '../../../sys/netlink/records.ts';
-import { devicesThatDropOthers } from './other-stations.ts';
-import { type InterfaceDetector, podReason } from './pods.ts';
-import { type SnatAddresses, snatAddresses } from './snat-addresses.ts';
+import type { Link, LinkAddress } from '../../../sys/netlink/records.ts';
 
 export interface DevicePolicy {
   /**
@@ -158,3 +156,123 @@ function uselessReason(link: Link, { links }: Network, isPod: boolean): string |
   }
   return undefined;
 }
+
+// Frames for other MAC addresses come in, too, by a device that listens to all, or whose switch floods. Where the stack drops them,
+// nothing may translate or answer them. Pure.
+
+/** Frames of the device below that have their MAC address come in by them afterwards, as their own. */
+const ABOVE: readonly string[] = ['vlan', 'macvlan', 'macvtap'];
+
+/**
+ * The devices by which the stack drops such frames. Not where one may yet be for the node: by a master's port it may be for the master, and for a
+ * device above that has another address, but no programs.
+ */
+function devicesThatDropOthers(
+  { links }: Network,
+  hasPrograms: (ifindex: number) => boolean,
+): ReadonlySet<number> {
+  const all = [...links.values()];
+  const upper = all.filter(
+    ({ kind = '', isPeerElsewhere }) => ABOVE.includes(kind) && !isPeerElsewhere,
+  );
+  const dropping = all.filter(
+    ({ ifindex, mac, master }) =>
+      (master === undefined || links.get(master)?.kind === 'vrf') &&
+      above(ifindex, upper).every(
+        (one) => one.mac === mac || !one.isUp || hasPrograms(one.ifindex),
+      ),
+  );
+  return new Set(dropping.map(({ ifindex }) => ifindex));
+}
+
+/** Also those above them, as VLANs in VLANs. */
+function above(ifindex: number, upper: readonly Link[]): readonly Link[] {
+  const next = upper.filter(({ below }) => below === ifindex);
+  if (next.length === 0) return next;
+  const rest = upper.filter(({ below }) => below !== ifindex);
+  return [...next, ...next.flatMap((link) => above(link.ifindex, rest))];
+}
+
+// Which devices lead to a pod of this node: those that the configured detector names, else veth, netkit and tap
+// devices. Pure.
+type InterfaceDetector =
+  | { readonly kind: 'interface'; readonly name: string }
+  | { readonly kind: 'interface-prefix'; readonly prefix: string };
+
+const PAIRS: readonly string[] = ['veth', 'netkit'];
+
+/** The reason why it leads to a pod; undefined if it does not. */
+function podReason(
+  link: Link,
+  network: Network,
+  detector: InterfaceDetector | undefined,
+): string | undefined {
+  if (detector !== undefined) return detectedBy(detector, link, network);
+  const { kind = '', type } = link;
+  if ((kind === 'tun' && type === ETHERNET) || kind === 'macvtap') {
+    return 'it is the tap device of a virtual machine';
+  }
+  const isPair = PAIRS.includes(kind) && link.isPeerElsewhere;
+  return isPair && !hasSubnet(link, network)
+    ? 'its peer is in another network namespace, as that of a pod'
+    : undefined;
+}
+
+/** As iptables matches `-i`: packets of a bridge's port come in by the bridge. */
+function detectedBy(
+  detector: InterfaceDetector,
+  link: Link,
+  { links }: Network,
+): string | undefined {
+  const master = link.master === undefined ? undefined : links.get(link.master);
+  const names = [link.name, ...(master === undefined ? [] : [master.name])];
+  if (detector.kind === 'interface') {
+    const { name } = detector;
+    return names.includes(name) ? `--pod-bridge-interface names ${name}` : undefined;
+  }
+  const { prefix } = detector;
+  return names.some((name) => name.startsWith(prefix))
+    ? `--pod-interface-name-prefix names ${prefix}*`
+    : undefined;
+}
+
+/**
+ * A node that runs in a container has a veth as its uplink, with an address in a subnet. The host's end of a pod's veth
+ * has no address, or a gateway's (/32, /128), which it shares with the other pods' devices.
+ */
+const hasSubnet = ({ ifindex }: Link, { addresses }: Network): boolean =>
+  (addresses.get(ifindex) ?? []).some(
+    ({ isGlobal, family, prefixLength }) =>
+      isGlobal && prefixLength < (family === 'IPv4' ? 32 : 128),
+  );
+
+/** A family without: packets leave with the node's primary address. */
+type SnatAddresses = Readonly<Partial<Record<Family, string>>>;
+
+/**
+ * Global ones that peers may answer for long. Those with a subnet come first: a single address (/32, /128) is often a
+ * virtual one that moves to another node. Of these IPv4 takes the kernel's first, as the MASQUERADE of netfilter, IPv6
+ * the lowest, because the kernel has no lasting order.
+ */
+function snatAddresses(addresses: readonly LinkAddress[]): SnatAddresses {
+  const ipv4 = best(addresses, 'IPv4', 32)[0];
+  const [ipv6] = [...best(addresses, 'IPv6', 128)].sort(compareText);
+  return { ...(ipv4 !== undefined && { IPv4: ipv4 }), ...(ipv6 !== undefined && { IPv6: ipv6 }) };
+}
+
+function best(
+  addresses: readonly LinkAddress[],
+  family: Family,
+  hostLength: number,
+): readonly string[] {
+  const usable = addresses.filter((one) => one.family === family && isLasting(one));
+  const withSubnet = usable.filter(({ prefixLength }) => prefixLength < hostLength);
+  return (withSubnet.length > 0 ? withSubnet : usable).map(({ address }) => address);
+}
+
+/** In IPv4 the flag of temporary addresses marks further ones of a subnet, which last. */
+const isLasting = ({ family, isGlobal, ...flags }: LinkAddress): boolean =>
+  isGlobal &&
+  !flags.isDeprecated &&
+  !flags.isTentative &&
+  !(family === 'IPv6' && flags.isTemporary);

@@ -9,6 +9,7 @@ import { inSlices } from '../../../sys/clock.ts';
 import type { Capabilities } from '../../capabilities.ts';
 import type {
   AuditReport,
+  Changed,
   Dataplane,
   HeldFrontend,
   NodeAddress,
@@ -111,13 +112,8 @@ class BpfDataplane implements Dataplane {
     });
   }
 
-  sync(
-    asked: Plan,
-    services: Iterable<ServiceKey> | 'all',
-    addresses: readonly NodeAddress[],
-  ): Promise<SyncReport> {
+  sync(asked: Plan, changed: Changed, addresses: readonly NodeAddress[]): Promise<SyncReport> {
     const plan = this.#withSupportedFeatures(asked);
-    const changed = services === 'all' ? services : [...services];
     // What a sync has not followed because of an error is followed by the next one, whatever that is of.
     const followed = this.#isFollowed ? changed : 'all';
     this.#isFollowed = false;

@@ -6,8 +6,8 @@ import { reasonOf } from '../../../errors.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../log.ts';
 import { FAMILIES, type Family } from '../../../model/types.ts';
-import type { Plan, ServiceKey } from '../../../plan/types.ts';
-import type { Dataplane, NodeAddress } from '../../dataplane.ts';
+import type { Plan } from '../../../plan/types.ts';
+import type { Changed, Dataplane, NodeAddress } from '../../dataplane.ts';
 import { createTurns } from '../../router/turns.ts';
 import type { Counters, DeviceView } from '../../snapshot.ts';
 import { grownTo } from '../conn/growth.ts';
@@ -90,11 +90,10 @@ class GrowingDataplane implements Dataplane {
   sync(
     ...[plan, changed, addresses]: Parameters<Dataplane['sync']>
   ): ReturnType<Dataplane['sync']> {
-    const services = changed === 'all' ? changed : [...changed];
     return this.#turn(async () => {
-      const isLoadedAnew = await this.#loadFor(plan, services);
+      const isLoadedAnew = await this.#loadFor(plan, changed);
       this.#synced = { plan, addresses };
-      return await this.#opened().sync(plan, isLoadedAnew ? 'all' : services, addresses);
+      return await this.#opened().sync(plan, isLoadedAnew ? 'all' : changed, addresses);
     });
   }
 
@@ -187,7 +186,7 @@ class GrowingDataplane implements Dataplane {
   }
 
   /** Before the plan is programmed. True: its programs are others now, and nothing of it is programmed yet. */
-  async #loadFor(plan: Plan, services: Iterable<ServiceKey> | 'all'): Promise<boolean> {
+  async #loadFor(plan: Plan, services: Changed): Promise<boolean> {
     const { clock, log } = this.#parts;
     const beganMs = clock.monotonicMs();
     const before = this.#features;

@@ -8,9 +8,13 @@ export const CONN_SIZE = {
   conn: 48,
   conn4: 64,
   conn6: 128,
+  conn_traffic: 24,
   client_bucket: 32,
   reply_bucket: 32,
 } as const;
+
+/** Of struct conn_traffic in versions of the table before 3. All else is as it was. */
+export const FORMER_TRAFFIC_SIZE = 32;
 
 /** enum conn_state. */
 export const CONN_STATES = [

@@ -4,6 +4,7 @@
 import { addressBytes, addressText, writeAddress } from '../../../lib/address-bytes.ts';
 import { familyOf } from '../../../lib/ip.ts';
 import type { Family, Protocol } from '../../../model/types.ts';
+import type { ClientPosition } from '../../../plan/types.ts';
 import type { FrontendId } from '../../entry.ts';
 
 export const SIZE = {
@@ -36,7 +37,9 @@ const SERVICE_NAME_SIZE = 196;
 export const PROTOCOL_NUMBER: Readonly<Record<Protocol, number>> = { TCP: 6, UDP: 17, SCTP: 132 };
 export const BACKEND_STATE = { FREE: 0, ACTIVE: 1, TERMINATING: 2, GONE: 3 } as const;
 /** enum client_position: index of a frontend's rules. */
-export const POSITION = { unknown: 0, host: 1, pod: 2, outside: 3 } as const;
+export const POSITION = {
+  ...{ unknown: 0, host: 1, pod: 2, outside: 3 },
+} as const satisfies Record<RulePosition, number>;
 export const SET_KIND = {
   random: 0,
   'weighted-random': 1,
@@ -51,8 +54,9 @@ export const ADDRESS_SCOPE = { node: 1, loopback: 2 } as const;
 export const RANGE_KIND = { allowed: 1, pod: 2, denied: 3 } as const;
 export type RangeKind = keyof typeof RANGE_KIND;
 
-export type Position = keyof typeof POSITION;
-export const POSITIONS = Object.keys(POSITION) as readonly Position[];
+/** `unknown`: of a socket, where the kernel does not tell its network namespace. */
+export type RulePosition = ClientPosition | 'unknown';
+export const POSITIONS = Object.keys(POSITION) as readonly RulePosition[];
 export type SetKind = keyof typeof SET_KIND;
 const SET_KINDS = Object.keys(SET_KIND) as readonly SetKind[];
 /** One of a later version is a set of members to this one. */
@@ -91,7 +95,7 @@ export interface RuleValue extends SetRef {
 
 export interface FrontendValue {
   readonly key: FrontendId;
-  readonly rules: Readonly<Record<Position, RuleValue>>;
+  readonly rules: Readonly<Record<RulePosition, RuleValue>>;
   readonly serviceId: number;
   readonly affinitySeconds: number;
   /** As in the plan. */
@@ -252,7 +256,7 @@ export function decodeFrontend(bytes: Uint8Array): FrontendValue {
 }
 
 /** Of an encoded frontend: takes the bases from the sets of these rules. */
-export function dropBases(frontend: Uint8Array, positions: readonly Position[]): void {
+export function dropBases(frontend: Uint8Array, positions: readonly RulePosition[]): void {
   for (const position of positions) {
     const at = POSITION[position] * SIZE.traffic_rule + 7;
     frontend[at] = (frontend[at] ?? 0) & ~HAS_BASE;

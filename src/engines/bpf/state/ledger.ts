@@ -10,8 +10,8 @@ import {
   baseBlocksFor,
   blocksFor,
   decodeFrontendKey,
-  type Position,
   type RangeKind,
+  type RulePosition,
   type SetKind,
 } from '../layout/layout.ts';
 import { createServiceRanges, type ServiceRanges } from '../rows/satellites/service-ranges.ts';
@@ -63,7 +63,7 @@ export interface FrontendRecord {
   /** `10.96.0.10:80/TCP`: see frontendText. */
   readonly text: string;
   readonly id: number;
-  readonly sets: Readonly<Record<Position, SetRecord | undefined>>;
+  readonly sets: Readonly<Record<RulePosition, SetRecord | undefined>>;
 }
 
 /** One service port of one family as the kernel holds it. Lists are replaced, never changed. */

@@ -4,10 +4,11 @@
 import type { Plan, ServiceKey } from '../../../plan/types.ts';
 import type { FailedEntry, SyncReport } from '../../dataplane.ts';
 import type { Entry } from '../../entry.ts';
+import { BACKEND_STATE, backendStateOffset } from '../layout/layout.ts';
 import { makeTables } from '../rows/maglev-tables.ts';
 import { repairLocalBackends } from '../rows/satellites/held-backends.ts';
 import { createNodeAddresses, type NodeAddresses } from '../rows/satellites/node.ts';
-import { retireRange } from '../rows/satellites/range-registry.ts';
+import { deleteRetired, retireRange } from '../rows/satellites/range-registry.ts';
 import { applyDetector } from '../rows/satellites/source-ranges.ts';
 import { followNodes } from '../rows/service-port/backend-nodes.ts';
 import { freeOrphans } from '../rows/service-port/backends.ts';
@@ -15,8 +16,7 @@ import { endBases, type IsOver } from '../rows/service-port/base.ts';
 import { adopt, rangeIdsWithin } from './adopt.ts';
 import { applyPlan, isLosing } from './apply.ts';
 import { findDrift } from './audit.ts';
-import { allPorts, drainRetired, isRetiredEmpty, type Ledger } from './ledger.ts';
-import { release } from './release.ts';
+import { allPorts, drainRetired, isRetiredEmpty, type Ledger, type Retired } from './ledger.ts';
 import type { Tables } from './tables.ts';
 
 export interface TableSync {
@@ -127,4 +127,18 @@ export function createTableSync(tables: Tables, waitGracePeriod: () => Promise<v
       isClosed = true;
     },
   };
+}
+
+/** Makes retired ids and blocks usable again. Only after every program that could hold them ended. */
+function release(ledger: Ledger, batch: Retired): void {
+  for (const { family, id } of batch.backends) {
+    const table = ledger.tables.backend[family];
+    const stateAt = table.offset(id) + backendStateOffset(family);
+    table.view(id).setUint8(stateAt, BACKEND_STATE.FREE);
+    ledger.backendIds.give(id);
+  }
+  for (const run of batch.blocks) ledger.blocks.give(run.first, run.blocks);
+  for (const id of batch.frontendIds) ledger.frontendIds.give(id);
+  const left = deleteRetired(ledger, batch.ranges);
+  for (const id of batch.serviceIds) if (!left.has(id)) ledger.serviceIds.give(id);
 }

@@ -39,28 +39,11 @@ export interface Writing {
   readonly isRetry: boolean;
 }
 
-export interface FamilyRules {
-  /** Writes what differs, each table in one transaction; throws RestoreError. @returns how many chains were different */
-  write(wanted: readonly WantedTable[], how: Writing): Promise<number>;
-  /** The same as a full write, and what somebody else has changed since the last one is noted. */
-  audit(wanted: readonly WantedTable[], isRetry: boolean): Promise<number>;
-  /** What audits have found since it was asked last, also those that failed. */
-  takeDrift(): readonly ChainChange[];
-  /** That were committed since the start: each is one step of the kernel's generation. */
-  transactions(): number;
-  /** What iptables-save prints, for somebody who waits for it. */
-  save(): Promise<string>;
-  /** False if somebody has changed rules since they were written. Reads all of them. */
-  isAsWritten(): Promise<boolean>;
-  /** False if somebody has removed the rules of a table since they were written. */
-  isThere(): Promise<boolean>;
-}
-
 /** @param chainsAtOnce @see restoreInput */
 export const familyRules = (tools: Tools, chainsAtOnce?: number): FamilyRules =>
-  new WrittenRules(tools, chainsAtOnce);
+  new FamilyRules(tools, chainsAtOnce);
 
-class WrittenRules implements FamilyRules {
+export class FamilyRules {
   readonly #tools: Tools;
   readonly #chainsAtOnce: number | undefined;
   /** undefined: to be read. */
@@ -76,12 +59,14 @@ class WrittenRules implements FamilyRules {
     this.#chainsAtOnce = chainsAtOnce;
   }
 
+  /** Writes what differs, each table in one transaction; throws RestoreError. @returns how many chains were different */
   async write(wanted: readonly WantedTable[], { isFull, isRetry }: Writing): Promise<number> {
     if (isFull || this.#held === undefined)
       return this.#writeOver(await this.#read(), wanted, isRetry);
     return this.#writeOver(this.#held, wanted, isRetry, this.#written);
   }
 
+  /** The same as a full write, and what somebody else has changed since the last one is noted. */
   async audit(wanted: readonly WantedTable[], isRetry: boolean): Promise<number> {
     const known = this.#held;
     const held = await this.#read();
@@ -93,6 +78,7 @@ class WrittenRules implements FamilyRules {
     return this.#writeOver(held, wanted, isRetry);
   }
 
+  /** What audits have found since it was asked last, also those that failed. */
   takeDrift(): readonly ChainChange[] {
     const drift = [...this.#drift.values()];
     this.#drift.clear();
@@ -121,19 +107,23 @@ class WrittenRules implements FamilyRules {
     return countChanges(diffs);
   }
 
+  /** That were committed since the start: each is one step of the kernel's generation. */
   transactions(): number {
     return this.#transactions;
   }
 
+  /** What iptables-save prints, for somebody who waits for it. */
   save(): Promise<string> {
     return this.#tools.save({ timeoutMs: VIEW_MS });
   }
 
+  /** False if somebody has changed rules since they were written. Reads all of them. */
   async isAsWritten(): Promise<boolean> {
     const written = this.#held;
     return written === undefined || isAsWritten(written, heldTables(await this.#tools.save()));
   }
 
+  /** False if somebody has removed the rules of a table since they were written. */
   async isThere(): Promise<boolean> {
     for (const table of TABLES) {
       if (!(await this.#tools.hasChain(table, CANARY))) return false;

@@ -5,7 +5,6 @@ import { FAMILIES, type Family } from '../../../model/types.ts';
 import { type RunResult, run } from '../../../sys/exec.ts';
 import { rulesGeneration } from '../../../sys/netfilter.ts';
 import { missingText } from './failure.ts';
-import { type Generation, withFirstReading } from './first-reading.ts';
 import { programName, type RunProgram, type Tools, toolsOf } from './tools.ts';
 import {
   type Choice,
@@ -134,3 +133,30 @@ const firstLine = (stderr: string): string =>
     .split('\n')
     .find((line) => line.trim() !== '' && !line.startsWith('#'))
     ?.trim() ?? 'it failed without a message';
+
+// The rules as they were read when the variant was chosen. A start needs them twice more, for what an earlier agent has programmed and
+// before its first write, and with iptables-nft each reading of an agent's rules takes as long as writing some: as long as the kernel's
+// generation is the same, nobody has written any since.
+
+/** One more with each transaction that changes rules; undefined: not known. */
+type Generation = () => number | undefined;
+
+interface FirstReading {
+  readonly text: string;
+  /** Before it was read. */
+  readonly generation: number | undefined;
+}
+
+function withFirstReading(tools: Tools, reading: FirstReading, now: Generation): Tools {
+  let known: FirstReading | undefined = reading;
+  return {
+    ...tools,
+    async save(options = {}) {
+      const first = known;
+      const isSame = first?.generation !== undefined && first.generation === now();
+      if (options.isLast === true || !isSame) known = undefined;
+      if (first === undefined || !isSame || options.counters === true) return tools.save(options);
+      return first.text;
+    },
+  };
+}

@@ -42,8 +42,28 @@ const MAX_ASKERS = 16;
 const UNKNOWN_MS = 3_000;
 const AGAIN_MS = 50;
 
+/** Of this process. */
+const own = new Set<RulesLock>();
+
+/** For who removes what another engine has left: an agent that writes rules has the lock already. Throws IPTABLES_IN_USE. */
+export const lockOrShare = (holder: RulesHolder): Promise<RulesLock> =>
+  own.size > 0 ? Promise.resolve({ close: () => undefined }) : lockRules(holder);
+
 /** Throws IPTABLES_IN_USE. */
 export async function lockRules(holder: RulesHolder, names = namesHere()): Promise<RulesLock> {
+  const lock = await lockOf(holder, names);
+  const owned: RulesLock = {
+    ...lock,
+    close: () => {
+      own.delete(owned);
+      lock.close();
+    },
+  };
+  own.add(owned);
+  return owned;
+}
+
+async function lockOf(holder: RulesHolder, names: LockNames): Promise<RulesLock> {
   const text = describe(holder);
   const file = await lockedFile(names.file, text);
   if (file === 'held') throw inUse(holderIn(names.file) ?? (await askHolder(names.socket)));

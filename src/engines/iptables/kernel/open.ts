@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The iptables dataplane of the node: which iptables is in use, for which families, and one agent at a time. Throws
 // FairleadError; nothing is written before the first sync.
-import { readFileSync } from 'node:fs';
 import type { Logger } from '../../../log.ts';
 import type { Family } from '../../../model/types.ts';
 import { SYSTEM_CLOCK } from '../../../sys/clock.ts';
 import { endTied, prepareTied } from '../../../sys/exec.ts';
-import { rulesGeneration } from '../../../sys/netfilter.ts';
+import { isTcpLiberal, rulesGeneration } from '../../../sys/netfilter.ts';
 import { iptablesCapabilities } from '../../capabilities.ts';
 import type { Dataplane } from '../../dataplane.ts';
 import type { Installation } from '../../snapshot.ts';
@@ -80,13 +79,3 @@ const installationOf = ({ variant, why, families }: FoundTools): Installation =>
   iptables: { variant, why, families: [...families.keys()] },
   refused: [],
 });
-
-/** As kube-proxy reads it, at start. */
-function isTcpLiberal(): boolean {
-  try {
-    const text = readFileSync('/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal', 'utf8');
-    return text.trim() !== '0';
-  } catch {
-    return false;
-  }
-}

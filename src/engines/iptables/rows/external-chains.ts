@@ -3,9 +3,9 @@
 // KUBE-FW-: who may use an address or NodePort with source ranges. Both in nat.
 import type { SourceFilter } from '../../../model/types.ts';
 import type { ServicePortPlan, TrafficRule } from '../../../plan/types.ts';
+import { isFilled, type TrafficRules } from '../../rules/served.ts';
 import { type ServiceChains, servicePortName } from '../rules/names.ts';
 import type { Rule, Target } from '../rules/types.ts';
-import { isFilled, type TrafficRules } from './served.ts';
 import type { ServiceContext } from './settings.ts';
 import { fromPods, jumpTo, MASQUERADE } from './targets.ts';
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is refused or dropped because there is no backend for it, or because of its source. In filter: it meets only
 // what nat has not translated.
-import type { Frontend, ServicePortPlan, TrafficRule } from '../../../plan/types.ts';
+import type { Frontend, ServicePortPlan } from '../../../plan/types.ts';
+import { emptyVerdict, isServed } from '../../rules/served.ts';
 import { type ServiceChains, servicePortName } from '../rules/names.ts';
 import type { Rule, Target } from '../rules/types.ts';
 import { frontendMatch } from './backend-chains.ts';
 import type { Fragment } from './fragment.ts';
-import { isFilled, isServed } from './served.ts';
 import { DROP, jumpTo, REJECT } from './targets.ts';
 
 export type Refusals = Pick<Fragment, 'refusals' | 'externalRefusals' | 'firewall'>;
@@ -27,12 +27,11 @@ interface Verdict {
 }
 
 /** What becomes of clients without a backend; undefined if there are none. */
-function verdict(port: ServicePortPlan, { rules }: Frontend): Verdict | undefined {
-  const { pod, host, outside } = rules;
-  const empty = [outside, host, pod].find((rule: TrafficRule) => !isFilled(port, rule));
-  if (empty === undefined) return undefined;
+function verdict(port: ServicePortPlan, frontend: Frontend): Verdict | undefined {
+  const whenEmpty = emptyVerdict(port, frontend);
+  if (whenEmpty === undefined) return undefined;
   const owner = servicePortName(port);
-  return empty.whenEmpty === 'reject'
+  return whenEmpty === 'reject'
     ? { comment: `${owner} has no endpoints`, target: REJECT }
     : { comment: `${owner} has no local endpoints`, target: DROP };
 }

@@ -5,14 +5,16 @@
 import { familyOf } from '../../../lib/ip.ts';
 import { compareText } from '../../../lib/names.ts';
 import { FAMILIES, type Family } from '../../../model/types.ts';
-import type { Plan, ServicePlan } from '../../../plan/types.ts';
+import type { Plan, ServicePlan, ServicePortPlan } from '../../../plan/types.ts';
+import { servicePortName } from '../rules/names.ts';
 import type { Ruleset } from '../rules/types.ts';
 import { type Fragment, joinFragments } from './fragment.ts';
 import { filterJumps, NAT_JUMPS } from './jumps.ts';
 import { type NodePortAddresses, nodePortAddresses } from './node-ports.ts';
-import { renderService } from './service.ts';
+import { renderPort } from './service-port.ts';
 import type { RenderSettings, ServiceContext } from './settings.ts';
 import { filterChains, mangleChains, natChains, type SharedParts } from './shared-chains.ts';
+import { ACCEPT } from './targets.ts';
 
 export interface Renderer {
   /** An unchanged Service (===) keeps its identical chains (===) and the identical rules in shared ones. */
@@ -116,3 +118,29 @@ const LARGE_CLUSTER = 1000;
 /** A cluster near the threshold would have all its rules rewritten at every step over it, so it stays large for a while. */
 const isLargeCluster = (endpoints: number, isLarge: boolean): boolean =>
   endpoints > (isLarge ? 0.8 * LARGE_CLUSTER : LARGE_CLUSTER);
+
+const renderService = (service: ServicePlan, context: ServiceContext): Fragment =>
+  joinFragments(
+    service.ports
+      .filter(({ family }) => family === context.family)
+      .map((port) => ({
+        ...renderPort(port, context),
+        healthChecks: healthCheckRules(service, port),
+      })),
+  );
+
+/** Whether or not this node has an endpoint: the answer says so. As in kube-proxy, each port has the rule. */
+const healthCheckRules = (
+  { healthCheck }: ServicePlan,
+  port: ServicePortPlan,
+): Fragment['healthChecks'] =>
+  healthCheck?.families.includes(port.family)
+    ? [
+        {
+          comment: `${servicePortName(port)} health check node port`,
+          protocol: 'TCP',
+          destinationPort: healthCheck.port,
+          target: ACCEPT,
+        },
+      ]
+    : [];

@@ -2,14 +2,13 @@
 // One service port -> its chains and its rules in shared chains. The plan has decided all policy.
 import { canonicalPrefix, familyOf, hostPrefix, prefixContains } from '../../../lib/ip.ts';
 import type { Frontend, Scope, ServicePortPlan } from '../../../plan/types.ts';
+import { isServed, type TrafficRules } from '../../rules/served.ts';
 import { type ServiceChains, serviceChains, servicePortName } from '../rules/names.ts';
 import type { Chain, Rule } from '../rules/types.ts';
 import { clusterIpMasquerading, frontendMatch, renderSet, setRules } from './backend-chains.ts';
 import { externalRules, sourceRules } from './external-chains.ts';
 import type { Fragment } from './fragment.ts';
-import { lazyChain } from './lazy-chain.ts';
 import { refusalRules } from './refusals.ts';
-import { isServed, type TrafficRules } from './served.ts';
 import type { ServiceContext } from './settings.ts';
 import { jumpTo, REJECT } from './targets.ts';
 
@@ -142,3 +141,22 @@ function otherPorts(
 /** API servers before 1.33 have no ServiceCIDRs; their ranges are seldom larger than a /16, and of IPv6 than a /108. */
 const rangeAround = (address: string): string =>
   canonicalPrefix(`${address}/${familyOf(address) === 'IPv4' ? 16 : 108}`) ?? hostPrefix(address);
+
+// A chain whose rules are made each time they are asked for. Of a large cluster the renderer keeps a hundred thousand
+// chains to tell which ones did not change; with their rules they would weigh four times as much.
+class LazyChain implements Chain {
+  readonly name: string;
+  readonly #rules: () => readonly Rule[];
+
+  constructor(name: string, rules: () => readonly Rule[]) {
+    this.name = name;
+    this.#rules = rules;
+  }
+
+  get rules(): readonly Rule[] {
+    return this.#rules();
+  }
+}
+
+/** @param rules pure */
+const lazyChain = (name: string, rules: () => readonly Rule[]): Chain => new LazyChain(name, rules);

@@ -2,8 +2,10 @@
 // What iptables-save [-c] and ip6tables-save print, of iptables-nft and iptables-legacy, -> tables of chains of rules.
 // Nothing is lost but counters: matches and targets that types.ts does not know are kept as printed. Text that is not
 // theirs, or that was cut off, is an error with its line.
-import { parseRule } from './parse-rule.ts';
-import type { Chain, Jump, Rule } from './types.ts';
+
+import { type Group, groupsOf } from './groups.ts';
+import { readMatch } from './parse-match.ts';
+import type { Chain, Jump, Rule, Target } from './types.ts';
 import { type Word, wordsOf } from './words.ts';
 
 export interface ParsedTable {
@@ -118,4 +120,64 @@ function addRule(chain: string, words: readonly Word[], open: OpenTable): string
   if (rules === undefined) open.jumps.push({ from: chain, rule: parsed.rule });
   else rules.push(parsed.rule);
   return undefined;
+}
+
+// The words after `-A CHAIN` -> a rule. A group of words that says exactly what a field of a rule can say becomes that
+// field; all others go into `other`, as printed and in their order.
+type ParsedRule =
+  | { readonly ok: true; readonly rule: Rule }
+  | { readonly ok: false; readonly reason: string };
+
+/** Writable while it is put together. */
+type Draft = { -readonly [Field in keyof Rule]: Rule[Field] };
+
+function parseRule(words: readonly Word[]): ParsedRule {
+  const groups = groupsOf(words);
+  if (typeof groups === 'string') return { ok: false, reason: groups };
+  const draft: Draft = {};
+  const others: string[] = [];
+  for (const group of groups) {
+    const found = fieldsOf(group, draft);
+    if (found === undefined || Object.keys(found).some((field) => Object.hasOwn(draft, field)))
+      others.push(group.raw);
+    else Object.assign(draft, found);
+  }
+  if (others.length > 0) draft.other = others.join(' ');
+  return { ok: true, rule: draft };
+}
+
+/** What the group says, if fields of a rule can say it. */
+const fieldsOf = (group: Group, draft: Draft): Partial<Rule> | undefined =>
+  group.option === '-j' ? readTarget(group) : readMatch(group, draft);
+
+const REFUSALS: ReadonlySet<string> = new Set([
+  ...['icmp-port-unreachable', 'icmp6-port-unreachable'],
+]);
+const XMARK = /^(0x[0-9a-f]{1,8})\/(0x[0-9a-f]{1,8})$/;
+
+function readTarget({ isNot, words }: Group): Pick<Rule, 'target'> | undefined {
+  const [name = '', ...options] = words.map(({ text }) => text);
+  const target = isNot ? undefined : targetOf(name, options);
+  return target === undefined ? undefined : { target };
+}
+
+function targetOf(name: string, options: readonly string[]): Target | undefined {
+  const [option, value = ''] = options;
+  switch (`${name} ${option ?? ''}`) {
+    case 'REJECT --reject-with':
+      return REFUSALS.has(value) && options.length === 2 ? { kind: 'reject' } : undefined;
+    case 'DNAT --to-destination':
+      return options.length === 2 ? { kind: 'dnat', to: value } : undefined;
+    case 'MASQUERADE ':
+      return { kind: 'masquerade', isRandomFully: false };
+    case 'MASQUERADE --random-fully':
+      return options.length === 1 ? { kind: 'masquerade', isRandomFully: true } : undefined;
+    case 'MARK --set-xmark': {
+      const [, bits, mask] = XMARK.exec(value) ?? [];
+      if (bits === undefined || options.length !== 2) return undefined;
+      return { kind: 'set-mark', value: Number(bits), mask: Number(mask) };
+    }
+    default:
+      return options.length === 0 ? { kind: 'jump', chain: name } : undefined;
+  }
 }

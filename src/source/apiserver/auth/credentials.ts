@@ -2,7 +2,7 @@
 // Who we are and whom we trust: service account files, or a kubeconfig read by @kubernetes/client-node,
 // with its exec and auth-provider plugins. The only file that imports that package, and only when a
 // kubeconfig is used: it costs 70 MB of memory.
-import { readFile } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import type { RequestOptions } from 'node:https';
 import { dirname, join, resolve } from 'node:path';
 import type { KubeConfig, User } from '@kubernetes/client-node';
@@ -10,7 +10,6 @@ import { load } from 'js-yaml';
 import { FairleadError, reasonOf } from '../../../errors.ts';
 import { isRecord, recordOrEmpty, shown } from '../../../lib/json.ts';
 import { unreadableReason } from '../../../lib/unreadable.ts';
-import { type FreshFile, freshFile } from './fresh-file.ts';
 
 export type CredentialSource =
   | { readonly kind: 'kubeconfig'; readonly path: string }
@@ -225,4 +224,36 @@ function tokenFileOf(config: KubeConfig, path: string, document: unknown): strin
     : undefined;
   const file = recordOrEmpty(recordOrEmpty(entry)['user'])['tokenFile'];
   return typeof file === 'string' && file !== '' ? resolve(dirname(path), file) : undefined;
+}
+
+// A file whose content is wanted as it is now: read again when its times, size or inode changed, as the
+// kubelet's atomic swap of projected tokens and CA bundles does.
+interface FreshFile {
+  /** Rejects if it cannot be read and never was; else the last good text is better than none. */
+  text(): Promise<string>;
+  /** Reads it again next time whatever its times say. */
+  forget(): void;
+}
+
+function freshFile(path: string): FreshFile {
+  let signature = '';
+  let text: string | undefined;
+  return {
+    async text() {
+      try {
+        const { mtimeNs, size, ino } = await stat(path, { bigint: true });
+        const now = `${mtimeNs}:${size}:${ino}`;
+        if (text === undefined || now !== signature) {
+          text = await readFile(path, 'utf8');
+          signature = now;
+        }
+      } catch (error) {
+        if (text === undefined) throw error;
+      }
+      return text;
+    },
+    forget() {
+      signature = '';
+    },
+  };
 }

@@ -3,13 +3,13 @@
 // the wait for headers, rotation when a server fails. Knows nothing of kinds.
 import { Pool } from 'undici';
 import type { Clock } from '../../../lib/clock.ts';
+import { isRecord, recordOrEmpty } from '../../../lib/json.ts';
 import type { Access, Credentials } from '../auth/credentials.ts';
 import { expiryOf } from '../auth/expiry.ts';
 import type { RequestFacts } from '../counters.ts';
 import { LIMITS } from '../limits.ts';
 import { ApiError, WatchError } from '../watch/watch-error.ts';
 import type { Servers, ServerUrl } from './servers.ts';
-import { statusError } from './status-error.ts';
 
 /**
  * Idle time before the kernel asks whether the peer is still there; libuv then asks each second and gives
@@ -234,4 +234,58 @@ function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
     signal.addEventListener('abort', abort);
     promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
   });
+}
+
+const MAX_BYTES = 64 * 1024;
+
+/** Reads at most 64 KiB of the body; never throws for what is in it. */
+async function statusError(
+  status: number,
+  retryAfter: string | string[] | undefined,
+  body: AsyncIterable<Uint8Array>,
+): Promise<ApiError> {
+  const text = await shortText(body);
+  const answer = recordOrEmpty(parsed(text));
+  const { message, details } = answer;
+  const { retryAfterSeconds, causes } = recordOrEmpty(details);
+  const said = typeof message === 'string' ? message : text.slice(0, 200).trim();
+  const fromBody = typeof retryAfterSeconds === 'number' ? retryAfterSeconds * 1000 : 0;
+  return new ApiError(`HTTP ${status}${said === '' ? '' : `: ${said}`}`, {
+    status,
+    retryAfterMs: Math.max(fromBody, headerMs(retryAfter)),
+    isTooLargeVersion:
+      (Array.isArray(causes) &&
+        causes.some(
+          (cause: unknown) => isRecord(cause) && cause['reason'] === 'ResourceVersionTooLarge',
+        )) ||
+      said.includes('Too large resource version'),
+  });
+}
+
+async function shortText(body: AsyncIterable<Uint8Array>): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let sizeBytes = 0;
+  for await (const chunk of body) {
+    chunks.push(chunk);
+    sizeBytes += chunk.length;
+    if (sizeBytes >= MAX_BYTES) break;
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Seconds, or a date (RFC 9110 section 10.2.3). */
+function headerMs(value: string | string[] | undefined): number {
+  const text = Array.isArray(value) ? value[0] : value;
+  if (text === undefined) return 0;
+  if (/^\d+$/.test(text.trim())) return Number(text) * 1000;
+  const atMs = Date.parse(text);
+  return Number.isNaN(atMs) ? 0 : Math.max(0, atMs - Date.now());
 }

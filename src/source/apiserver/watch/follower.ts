@@ -45,7 +45,7 @@ const isOutage = ({ reason, status = 0 }: WatchError): boolean =>
 /** Ends after which only a new list will do. */
 const LIST_AGAIN: readonly EndReason[] = ['expired', 'status', 'undecodable', 'disorder'];
 
-export class Follower {
+export class WatchFollower {
   readonly store: Store;
   readonly #parts: FollowerParts;
   readonly #events: FollowerEvents;

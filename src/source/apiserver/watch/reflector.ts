@@ -7,7 +7,7 @@ import type { Logger } from '../../../log.ts';
 import { pause } from '../../../sys/clock.ts';
 import { type Counters, createCounters } from '../counters.ts';
 import { LIMITS } from '../limits.ts';
-import { Follower, type FollowerParts } from './follower.ts';
+import { type FollowerParts, WatchFollower } from './follower.ts';
 import type { Suspicion } from './store.ts';
 import { WatchError } from './watch-error.ts';
 
@@ -52,7 +52,7 @@ const FAILURES_OF_A_PROBLEM = 2;
 export class Reflector {
   readonly counters: Counters = createCounters();
   readonly #parts: ReflectorParts;
-  readonly #follower: Follower;
+  readonly #follower: WatchFollower;
   /** While nothing answers. */
   readonly #unreachable: Backoff;
   /** While what answers is no help: the length of the outage before it does not count. */
@@ -81,7 +81,7 @@ export class Reflector {
     this.#parts = parts;
     this.#unreachable = createBackoff(LIMITS.backoff, parts.clock.random);
     this.#refused = createBackoff(LIMITS.backoff, parts.clock.random);
-    this.#follower = new Follower(
+    this.#follower = new WatchFollower(
       { ...parts, counters: this.counters },
       {
         onListed: () => this.#onListed(),
@@ -116,7 +116,7 @@ export class Reflector {
     if (!this.#isWanted) await loop;
   }
 
-  /** Another cluster answers: lists again at once. See Follower. */
+  /** Another cluster answers: lists again at once. See WatchFollower. */
   forceRelist(): void {
     this.#follower.forceRelist();
     this.#request.abort(new WatchError('replaced', 'another cluster answers'));

@@ -39,7 +39,7 @@ const TABLE = (Object.keys(CARRYING) as PinnedMap[]).filter((map) => CARRYING[ma
 const VERSIONS = Object.fromEntries(
   (Object.keys(CARRYING) as PinnedMap[]).map((map) => [
     map,
-    TABLE.includes(map) ? 1 : (parseMapPin(mapPin(map))?.version ?? 1),
+    TABLE.includes(map) ? 2 : (parseMapPin(mapPin(map))?.version ?? 1),
   ]),
 ) as MapVersions;
 
@@ -111,11 +111,11 @@ function fill(family: Family, count: number): void {
 
 const wordOf = (id: number): number => 1 + id + (isHalfOpen(id) ? HALF : 0);
 /** Packets and bytes of both sides, 64 bits each. */
-const trafficOf = (id: number): number[] => [200 + id, 0, 7 * id, 5, 3 + id, 0, id, 6];
+const trafficOf = (id: number): number[] => [200 + id, 3, 7 * id, 5, 3 + id, 1, id, 6];
 const countsOf = (id: number): number[] => [
-  200 + id,
+  200 + id + 3 * 2 ** 32,
   7 * id + 5 * 2 ** 32,
-  3 + id,
+  3 + id + 2 ** 32,
   id + 6 * 2 ** 32,
 ];
 

@@ -109,7 +109,9 @@ export function withTable<T>({ folder, family, versions }: Where, use: (pinned: 
   }
 }
 
-const TRAFFIC_BYTES = 32;
+/** Of struct conn_traffic; the packets of the client are behind its bytes. */
+const TRAFFIC_BYTES = 24;
+const packetsAt = (index: number): number => TRAFFIC_BYTES * index + 8;
 
 /** Each has other counts of packets and bytes. */
 export function beginAll(
@@ -120,7 +122,7 @@ export function beginAll(
   for (const one of [...confirmed, ...halfOpen]) {
     if (table.begin(one) !== 'made') throw new Error(`no room for ${one.id}`);
     if (confirmed.includes(one)) table.confirm(one);
-    traffic[TRAFFIC_BYTES * table.find(one)!.index] = 1 + (one.id % 255);
+    traffic[packetsAt(table.find(one)!.index)] = 1 + (one.id % 255);
   }
 }
 
@@ -130,5 +132,5 @@ export function seen({ table, traffic }: Pinned, one: Connection) {
   if (found === undefined) return undefined;
   const { index, ...rest } = found;
   const isFoundByReply = table.findReply(one)?.index === index;
-  return { ...rest, isFoundByReply, packets: traffic[TRAFFIC_BYTES * index] };
+  return { ...rest, isFoundByReply, packets: traffic[packetsAt(index)] };
 }

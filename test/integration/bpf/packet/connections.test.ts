@@ -82,6 +82,24 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     }
   });
 
+  test('more packets than 32 bits can count', () => {
+    open('UDP');
+    request('udp payload=1');
+    reply('udp payload=1');
+    const bytes = header - 12 + 1;
+    const words = new Uint32Array(
+      drive.object.map(`fl_conn_traf${family === 'IPv4' ? 4 : 6}`).mmap(),
+    );
+    // struct conn_traffic, also of records that are free.
+    for (let at = 0; at < words.length; at += 6) words.fill(0xffff_ffff, at + 2, at + 4);
+    request('udp payload=1');
+    reply('udp payload=1');
+    expect(only().read()).toMatchObject({
+      toBackend: { packets: 2 ** 32, bytes: 2 * bytes },
+      toClient: { packets: 2 ** 32, bytes: 2 * bytes },
+    });
+  });
+
   test('a stale connection is dropped, its counters are kept', () => {
     const sweep = kernelSweep(drive);
     open('UDP');

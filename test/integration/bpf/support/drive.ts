@@ -20,8 +20,8 @@ import {
   NODE_PORTS_OFFSET,
   POSITION,
   POSITIONS,
-  type Position,
   PROTOCOL_NUMBER,
+  type RulePosition,
   type RuleValue,
   type SetKind,
   type SetRef,
@@ -53,7 +53,7 @@ export interface Request {
   readonly to: string;
   readonly port: number;
   readonly protocol?: Protocol;
-  readonly position?: Position;
+  readonly position?: RulePosition;
   readonly source?: string;
   readonly sourcePort?: number;
   /** The source is the address of the packet. */
@@ -148,7 +148,7 @@ export interface FrontendSpec {
   readonly protocol?: Protocol;
   readonly affinitySeconds?: number;
   /** By client position; the default is the rule of the host. */
-  readonly rules?: Readonly<Partial<Record<Position, RuleSpec>>>;
+  readonly rules?: Readonly<Partial<Record<RulePosition, RuleSpec>>>;
 }
 
 export interface BackendSpec {
@@ -237,7 +237,7 @@ export class Drive {
   /** A frontend that is put again keeps its id. */
   putFrontend({ address, port, protocol = 'TCP', ...spec }: FrontendSpec): number {
     const family = spec.family ?? familyOf(address ?? '0.0.0.0');
-    const rule = (position: Position): RuleValue => {
+    const rule = (position: RulePosition): RuleValue => {
       const { set = EMPTY_SET, ...rest } = spec.rules?.[position] ?? spec.rules?.host ?? {};
       return { ...set, ...PLAIN_RULE, ...rest };
     };
@@ -297,7 +297,7 @@ export class Drive {
   }
 
   /** Of a packet with this source. */
-  positionOf(source: string): Position {
+  positionOf(source: string): RulePosition {
     const program = this.object.program('fl_drive_pos');
     const dataIn = encodeRequest({ to: source, port: 0 });
     const { retval } = program.testRun({ dataIn });

@@ -18,18 +18,13 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /** Their first bytes mean something to the kernel, or to the alignment of what they are part of. */
 const KEPT = ['source_range_key', 'traffic_rule'];
 
-/** Structs of the version of the table before this one. */
-const FORMER: Readonly<Record<string, string>> = {
-  reply_bucket: '__u64 word[7]; __u64 elsewhere;',
-};
-
 /** The object's bytes. */
 export function mapsObject(layout: 'present' | 'former' | 'other'): Uint8Array {
   const folder = mkdtempSync(join(tmpdir(), 'fairlead-layouts-'));
   try {
     cpSync(sources, folder, { recursive: true });
     if (layout === 'other') for (const path of ['common', 'packet']) change(join(folder, path));
-    if (layout === 'former') makeFormer(join(folder, 'packet/conn/types.h'));
+    if (layout === 'former') makeFormer(join(folder, 'packet/conn/maps.h'));
     writeFileSync(join(folder, 'maps.bpf.c'), MAPS);
     writeFileSync(
       join(folder, 'Makefile'),
@@ -42,17 +37,12 @@ export function mapsObject(layout: 'present' | 'former' | 'other'): Uint8Array {
   }
 }
 
+/** What the version of the table before this one had: struct traffic beside each record. */
 function makeFormer(path: string): void {
-  let text = readFileSync(path, 'utf8').replaceAll(/^_Static_assert.*$/gm, '');
-  for (const [struct, fields] of Object.entries(FORMER)) {
-    const changed = text.replace(
-      new RegExp(`^struct ${struct} \\{[^}]*\\}`, 'm'),
-      `struct ${struct} {${fields}}`,
-    );
-    if (changed === text) throw new Error(`no struct ${struct}`);
-    text = changed;
-  }
-  writeFileSync(path, text);
+  const text = readFileSync(path, 'utf8');
+  const former = text.replaceAll(/(fl_conn_traf[46], )conn_traffic/g, '$1traffic');
+  if (former === text) throw new Error('no maps of struct conn_traffic');
+  writeFileSync(path, former);
 }
 
 function change(folder: string): void {

@@ -2,10 +2,10 @@
 // The real agent of a node against a control plane: kube-proxy's flags, a kubeconfig, the node's own
 // network namespace.
 
-import type { RunResult } from '../../../../src/sys/exec.ts';
-import { run, start, stop } from '../../../../src/sys/exec.ts';
+import { start, stop } from '../../../../src/sys/exec.ts';
 import { ownPaths } from '../../../../tools/lab/agent.ts';
 import { compiledPath, insideSandbox } from '../../../../tools/lab/sandbox.ts';
+import { getInSandbox, type HttpAnswer } from '../../../support/http/get.ts';
 import type { TestNode } from '../../../support/node.ts';
 import { until } from '../../../support/until.ts';
 import type { ControlPlane } from '../control-plane/control-plane.ts';
@@ -14,7 +14,7 @@ import type { Identity } from '../control-plane/identities.ts';
 export interface ClusterAgent {
   readonly log: readonly string[];
   /** Sends a request to a port of the node, from the node itself. */
-  http(port: number, path: string): Promise<{ readonly status: number; readonly body: string }>;
+  http(port: number, path: string): Promise<HttpAnswer>;
   kill(): Promise<void>;
   stop(): Promise<number>;
 }
@@ -49,31 +49,11 @@ export async function startClusterAgent(
   });
   return {
     log,
-    http: (port, path) => curl(node, port, path),
+    http: (port, path) => getInSandbox(instance.sandbox, port, path),
     kill: async () => {
       child.kill('SIGKILL');
       await child.exited;
     },
     stop: () => stop(child),
   };
-}
-
-const FETCH = `const r = await fetch(process.argv[1]); console.log(JSON.stringify({ status: r.status, body: await r.text() }));`;
-
-async function curl(
-  node: TestNode,
-  port: number,
-  path: string,
-): Promise<{ status: number; body: string }> {
-  const url = `http://127.0.0.1:${port}${path}`;
-  const [program = '', ...args] = insideSandbox(node.instance.sandbox, [
-    process.execPath,
-    '--input-type=module',
-    '-e',
-    FETCH,
-    url,
-  ]);
-  const { stdout, stderr, code }: RunResult = await run(program, args);
-  if (code !== 0) throw new Error(`${url}: ${stderr}`);
-  return JSON.parse(stdout) as { status: number; body: string };
 }

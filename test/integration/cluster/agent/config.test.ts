@@ -8,6 +8,7 @@ import { dump } from 'js-yaml';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { run, start, stop } from '../../../../src/sys/exec.ts';
 import { insideSandbox } from '../../../../tools/lab/sandbox.ts';
+import { getInSandbox } from '../../../support/http/get.ts';
 import { kubeadmConfig } from '../../../support/kubeadm/config.ts';
 import type { TestNode } from '../../../support/node.ts';
 import { AT_ONCE_MS, untilHolds } from '../../../support/until.ts';
@@ -16,7 +17,7 @@ import type { ControlPlane } from '../control-plane/control-plane.ts';
 import { POD_RANGES } from '../histories/oracle.ts';
 import type { ListOf } from '../objects/api.ts';
 import { prepareCluster } from '../programs/binaries.ts';
-import { askNode, type Launched, launch } from './launch.ts';
+import { type Launched, launch } from './launch.ts';
 import { type ServedNode, startServedNode } from './served-node.ts';
 
 const readiness = await prepareCluster();
@@ -57,7 +58,7 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
   const startWith = (path: string, ...more: string[]): Launched =>
     launch(node, ['run', ...proxyArgs(path), ...more]);
   const reached = (): Promise<string[]> => served.reached();
-  const ask = (port: number, path: string) => askNode(node, port, path);
+  const ask = (port: number, path: string) => getInSandbox(node.instance.sandbox, port, path);
 
   test('start the agent unchanged, and its ports answer in the node’s namespace', async () => {
     agent = startWith(writeConfig('config.conf'));

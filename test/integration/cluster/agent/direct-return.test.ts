@@ -156,7 +156,7 @@ describe.skipIf(!helm.isReady)('the right to annotate Nodes', () => {
     await plane.kubectl(['annotate', 'node', 'n1', `${NAME}=geneve/1`]);
     const agent = await startAgent();
     await untilHolds(async () => expect(await annotation()).toBeUndefined(), 60_000);
-    expect((await node.status()).lacks).toEqual([
+    expect((await node.status()).limitations).toEqual([
       expect.objectContaining({ dataplane: 'bpf', code: 'DIRECT_RETURN' }),
     ]);
     expect(await problems()).toBe('');

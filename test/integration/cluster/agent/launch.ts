@@ -2,7 +2,7 @@
 // Starts the compiled program in a node's namespace with exactly the arguments and permissions a test gives, as
 // a DaemonSet would.
 
-import { run, start, stop } from '../../../../src/sys/exec.ts';
+import { start, stop } from '../../../../src/sys/exec.ts';
 import { compiledPath, insideSandbox } from '../../../../tools/lab/sandbox.ts';
 import type { TestNode } from '../../../support/node.ts';
 import { until } from '../../../support/until.ts';
@@ -43,23 +43,4 @@ export function launch(
     kill: (signal) => child.kill(signal),
     stop: () => stop(child),
   };
-}
-
-const FETCH =
-  'const r = await fetch(process.argv[1]); console.log(JSON.stringify({ status: r.status, body: await r.text() }));';
-
-/** Sends a request to a port of the node, from the node itself. */
-export async function askNode(
-  node: TestNode,
-  port: number,
-  path: string,
-): Promise<{ readonly status: number; readonly body: string }> {
-  const argv = [process.execPath, '--input-type=module', '-e', FETCH];
-  const [shell = 'sh', ...args] = insideSandbox(node.instance.sandbox, [
-    ...argv,
-    `http://127.0.0.1:${port}${path}`,
-  ]);
-  const { stdout, stderr, code } = await run(shell, args);
-  if (code !== 0) throw new Error(`port ${port}, ${path}: ${stderr}`);
-  return JSON.parse(stdout);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The metrics that need an API server, the alerts on them, and Events as kubectl shows them.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { API_SERVER_METRICS, Scrapes } from '../../../support/http/scrape.ts';
 import { evaluateAlerts, preparePromql } from '../../../support/programs/promql.ts';
-import { API_SERVER_METRICS, Scrapes } from '../../../support/scrape.ts';
 import { untilHolds } from '../../../support/until.ts';
 import { type FaultStage, startFaultStage } from '../faults/fault-stage.ts';
 import { type Asked, refusal } from '../faults/faulty-server.ts';

@@ -8,12 +8,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { FairleadError } from '../../../../src/errors.ts';
 import { explainMissingCapabilities } from '../../../../src/instance/preflight/checks.ts';
 import { ownPaths } from '../../../../tools/lab/agent.ts';
+import { getInSandbox } from '../../../support/http/get.ts';
 import type { TestNode } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';
 import type { ControlPlane } from '../control-plane/control-plane.ts';
 import type { Identity } from '../control-plane/identities.ts';
 import { prepareCluster } from '../programs/binaries.ts';
-import { askNode, launch } from './launch.ts';
+import { launch } from './launch.ts';
 import { type ServedNode, startServedNode } from './served-node.ts';
 
 const readiness = await prepareCluster();
@@ -160,7 +161,7 @@ describe.skipIf(!readiness.isReady)('rights', () => {
     const { source, problems } = await node.status();
     expect(source.cluster).toMatchObject({ winner: 'environment', isSynced: true });
     expect(problems).toEqual([]);
-    expect((await askNode(node, 10256, '/readyz')).status).toBe(200);
+    expect((await getInSandbox(node.instance.sandbox, 10256, '/readyz')).status).toBe(200);
     expect(await reached()).toEqual(['web-1']);
     expect(await agent.stop()).toBe(0);
   });

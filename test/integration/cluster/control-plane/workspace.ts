@@ -9,6 +9,8 @@ import { recordOwnership, removeLeftovers, removeOwned } from '../../../../tools
 import type { Sandbox } from '../../../../tools/lab/sandbox.ts';
 
 const DIRECTORY_PREFIX = 'fairlead-cluster-';
+/** The owner and who finds it stale may delete the same at once. */
+const DELETION = { recursive: true, force: true, maxRetries: 10 } as const;
 
 export interface Workspace {
   /** Prefix of the names of its namespaces and its cgroup. */
@@ -35,7 +37,7 @@ export function openWorkspace(): Workspace {
     try {
       removeOwned(ownership);
     } finally {
-      rmSync(directory, { recursive: true, force: true });
+      rmSync(directory, DELETION);
     }
   };
   process.on('exit', remove);
@@ -54,6 +56,6 @@ function removeStaleDirectories(recordsDirectory: string): void {
   for (const name of readdirSync(tmpdir())) {
     if (!/^fairlead-cluster-fl[0-9a-z]{6}$/.test(name)) continue;
     const hasRecord = existsSync(join(recordsDirectory, name.slice(DIRECTORY_PREFIX.length)));
-    if (!hasRecord) rmSync(join(tmpdir(), name), { recursive: true, force: true });
+    if (!hasRecord) rmSync(join(tmpdir(), name), DELETION);
   }
 }

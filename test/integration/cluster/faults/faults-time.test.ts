@@ -3,8 +3,8 @@
 // otherwise, and the agent resumes watching.
 import type { V1Service } from '@kubernetes/client-node';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { getInSandbox } from '../../../support/http/get.ts';
 import { untilHolds } from '../../../support/until.ts';
-import { askNode } from '../agent/launch.ts';
 import { makeServiceAccount } from '../control-plane/service-account.ts';
 import { addNode, servicesPath } from '../objects/objects.ts';
 import { type FakeClock, makeClock, prepareFaults } from '../programs/clock.ts';
@@ -90,7 +90,9 @@ describe.skipIf(!readiness.isReady)('faults of time', () => {
       await stage.follows(`after-${name}`);
       const { lastAt = '' } = (await stage.node.status()).sync;
       expect(Math.abs(Date.parse(lastAt) - Date.now() - seconds * 1000)).toBeLessThan(60_000);
-      expect(await askNode(stage.node, 10256, '/healthz')).toMatchObject({ status: 200 });
+      expect(await getInSandbox(stage.node.instance.sandbox, 10256, '/healthz')).toMatchObject({
+        status: 200,
+      });
     }
     expect(await counts.lists()).toBe(0);
     for (const reason of ['silent', 'broken', 'late'] as const) {
@@ -104,7 +106,9 @@ describe.skipIf(!readiness.isReady)('faults of time', () => {
     clock.setOffset(10_000);
     await untilHolds(async () => expect(least(await counts.ended('silent'))).toBe(1), 60_000);
     await stage.follows('after-pause');
-    expect(await askNode(stage.node, 10256, '/healthz')).toMatchObject({ status: 200 });
+    expect(await getInSandbox(stage.node.instance.sandbox, 10256, '/healthz')).toMatchObject({
+      status: 200,
+    });
     expect(await counts.lists()).toBe(0);
     clock.remove();
   });

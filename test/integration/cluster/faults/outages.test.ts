@@ -7,6 +7,7 @@ import type { ServiceRow } from '../../../../src/observe/service-rows.ts';
 import { askAgent } from '../../../support/fixture/proxies/ask-agent.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { readyEndpoint, sliceObject } from '../../../support/objects.ts';
+import { atNight } from '../../../support/random.ts';
 import { untilHolds } from '../../../support/until.ts';
 import { type ClusterAgent, startClusterAgent } from '../agent/agent.ts';
 import { type ControlPlane, startControlPlane } from '../control-plane/control-plane.ts';
@@ -16,7 +17,7 @@ import { countFromNow, sum, untilFollowed } from './fault-counts.ts';
 
 const readiness = await prepareCluster();
 const isMeasuring = process.env['FAIRLEAD_OUTAGES'] !== undefined;
-const OUTAGES = Number(process.env['FAIRLEAD_OUTAGES'] ?? 2);
+const OUTAGES = Number(process.env['FAIRLEAD_OUTAGES'] ?? atNight(1, 3));
 const OUTAGE_MS = isMeasuring ? 10_000 : 30_000;
 /**
  * With a single node there is no jitter. The limits of a machine with other work are only below what a backoff

@@ -7,11 +7,11 @@ import type { V1DaemonSet } from '@kubernetes/client-node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ownPaths, runCommand } from '../../../../tools/lab/agent.ts';
 import type { Target } from '../../../../tools/lab/client/protocol.ts';
+import { getInSandbox } from '../../../support/http/get.ts';
 import type { TestNode, TestNodes } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';
 import { parseYamls } from '../../../support/yaml.ts';
 import { type ClusterAgent, startClusterAgent } from '../agent/agent.ts';
-import { askNode } from '../agent/launch.ts';
 import type { ControlPlane } from '../control-plane/control-plane.ts';
 import { addService } from '../objects/objects.ts';
 import { prepareCluster } from '../programs/binaries.ts';
@@ -82,8 +82,8 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('beside kube-proxy'
       60_000,
     );
     expect(await reached(node, nodePort)).toEqual(['web-1', 'web-2']);
-    expect((await askNode(node, 10266, '/readyz')).status).toBe(200);
-    expect((await askNode(node, 10267, '/healthz')).status).toBe(200);
+    expect((await getInSandbox(node.instance.sandbox, 10266, '/readyz')).status).toBe(200);
+    expect((await getInSandbox(node.instance.sandbox, 10267, '/healthz')).status).toBe(200);
     expect((await fetch(`${proxy!.healthUrl}/healthz`)).status).toBe(200);
     expect(agent.log.filter((line) => line.includes('"level":"warn"'))).toEqual([]);
     expect(await agent.stop()).toBe(0);

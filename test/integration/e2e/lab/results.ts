@@ -20,7 +20,7 @@ export interface Row {
 
 /**
  * Of one scenario. Such a datagram belongs to the flow of the one before it, and is lost if the endpoint of that is just ending: with kube-proxy
- * as with fairlead, once in some ten rolling updates at this rate (docs/e2e.md).
+ * as with fairlead, once in some ten rolling updates at this rate (docs/performance.md).
  */
 const MOST_FROM_USED_PORTS = 1;
 /** As go/pod/ports.go says it. */

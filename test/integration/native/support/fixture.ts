@@ -25,13 +25,18 @@ export function build(
   if (isOlder(target, source)) {
     mkdirSync(`${root}build/test`, { recursive: true });
     const fresh = `${target}.${process.pid}`;
-    const includes = '-I/usr/include/x86_64-linux-gnu -I/usr/include/aarch64-linux-gnu';
-    const flags = `-g -O2 -target bpf -mcpu=v3 -Wall -Werror ${includes}`.split(' ');
     const macros = Object.entries(variant.macros).map(([macro, text]) => `-D${macro}=${text}`);
-    execFileSync('clang-19', [...flags, ...macros, '-c', source, '-o', fresh], { env: plainEnv() });
+    compile(source, fresh, macros);
     renameSync(fresh, target);
   }
   return readFileSync(target);
+}
+
+export function compile(source: string, target: string, flags: readonly string[] = []): void {
+  const includes = '-I/usr/include/x86_64-linux-gnu -I/usr/include/aarch64-linux-gnu';
+  const usual = `-g -O2 -target bpf -mcpu=v3 -Wall -Werror ${includes}`.split(' ');
+  const files = ['-c', source, '-o', target];
+  execFileSync('clang-19', [...usual, ...flags, ...files], { env: plainEnv() });
 }
 
 /** The environment for other programs, without the sanitizer's variables, which are only for the addon. */

@@ -2,7 +2,7 @@
 // Invalid manifests: each is reported with file, line and reason, and all others are still served.
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import type { Problem } from '../../../../src/model/problem.ts';
-import { LARGEST_FILE_BYTES } from '../../../../src/source/manifests/text.ts';
+import { LARGEST_FILE_BYTES } from '../../../../src/source/manifests/refresh.ts';
 import { runCommand } from '../../../../tools/lab/agent.ts';
 import { service, target } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';

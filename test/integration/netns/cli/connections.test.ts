@@ -7,9 +7,9 @@ import type { ConnectionRow } from '../../../../src/observe/connection-rows.ts';
 import { type Agent, runCommand } from '../../../../tools/lab/agent.ts';
 import { type Client, type OpenSocket, startClient } from '../../../../tools/lab/traffic.ts';
 import { slices } from '../../../support/builders.ts';
+import { PACKET_METRICS, Scrapes } from '../../../support/http/scrape.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
 import { clusterIp, nodeObject, serviceObject } from '../../../support/objects.ts';
-import { PACKET_METRICS, Scrapes } from '../../../support/scrape.ts';
 import { untilHolds } from '../../../support/until.ts';
 
 const UPLINK = '192.168.77.1';

@@ -3,9 +3,9 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { service, target } from '../../../support/builders.ts';
+import { Scrapes } from '../../../support/http/scrape.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { countSeries, preparePromql } from '../../../support/programs/promql.ts';
-import { Scrapes } from '../../../support/scrape.ts';
 import { untilHolds } from '../../../support/until.ts';
 
 const FILE = new URL('../../../../deploy/helm/fairlead/files/dashboard.json', import.meta.url);

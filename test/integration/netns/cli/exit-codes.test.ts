@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exit codes of the commands that show state, for each state in docs/exit-codes.md of a running agent.
+// The exit codes of the commands that show state, for each state in docs/errors.md of a running agent.
 import { mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -10,10 +10,11 @@ import { type Agent, runCommand } from '../../../../tools/lab/agent.ts';
 import type { Manifest } from '../../../../tools/lab/manifests.ts';
 import { insideSandbox } from '../../../../tools/lab/sandbox.ts';
 import { service, slices, svc, target } from '../../../support/builders.ts';
+import { getInSandbox } from '../../../support/http/get.ts';
+import { MANIFEST_METRICS, Scrapes } from '../../../support/http/scrape.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { mapIteratorRefusal } from '../../../support/programs/map-iterators.ts';
 import { evaluateAlerts, preparePromql } from '../../../support/programs/promql.ts';
-import { getInSandbox, MANIFEST_METRICS, Scrapes } from '../../../support/scrape.ts';
 import { TIMEOUT_MS, untilHolds } from '../../../support/until.ts';
 import { runHeld } from '../stale/support.ts';
 
@@ -285,7 +286,7 @@ describe('series of a live agent', () => {
   test('the iptables engine in place of the first, with what it cannot do', async () => {
     expect(await agent.stop()).toBe(0);
     await node.startAgent(['--config', config, '--engine', 'iptables']);
-    await holds('fairlead_dataplane_lack{dataplane="iptables",code="COUNTERS"}', 1);
+    await holds('fairlead_dataplane_limitation{dataplane="iptables",code="COUNTERS"}', 1);
   });
 
   test('every documented metric has changed', () => {

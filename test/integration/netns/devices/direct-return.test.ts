@@ -15,6 +15,7 @@ import { runCommand } from '../../../../tools/lab/agent.ts';
 import type { Answer } from '../../../../tools/lab/client/protocol.ts';
 import { startServer } from '../../../../tools/lab/sandbox.ts';
 import { askAgent } from '../../../support/fixture/proxies/ask-agent.ts';
+import { PEER_METRICS, Scrapes } from '../../../support/http/scrape.ts';
 import { SERVER_PORTS, type TestNode } from '../../../support/node.ts';
 import {
   BALANCER,
@@ -25,7 +26,6 @@ import {
   VIPS,
 } from '../../../support/packets/direct-return.ts';
 import { compiled } from '../../../support/programs/compiled.ts';
-import { PEER_METRICS, Scrapes } from '../../../support/scrape.ts';
 import { TIMEOUT_MS, until, untilHolds } from '../../../support/until.ts';
 
 const SUPPORT = fileURLToPath(new URL('../../../support', import.meta.url));

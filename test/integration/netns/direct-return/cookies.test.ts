@@ -165,11 +165,11 @@ test('an agent that has had no secret, and finds a file that cannot be used, has
   await use(node, ['none']);
   writeFileSync(fileOf(node), 'short');
   await cluster.restart(2);
-  const { lacks } = await node.status();
-  expect(lacks.map(({ reason }) => reason).join('; ')).toMatch(
+  const { limitations } = await node.status();
+  expect(limitations.map(({ reason }) => reason).join('; ')).toMatch(
     /direct return.*is not used: line 1 .*start the agent again/,
   );
   write(node, ['none']);
   await cluster.restart(2);
-  expect((await node.status()).lacks).toEqual([]);
+  expect((await node.status()).limitations).toEqual([]);
 });

@@ -86,7 +86,7 @@ describe.each(['nft', 'legacy'] as const)('iptables-%s', (variant) => {
     }
     expect(await node.status()).toMatchObject({
       dataplanes: ['iptables'],
-      lacks: [
+      limitations: [
         { code: 'COUNTERS' },
         { code: 'BYPASS' },
         { code: 'AFFINITY_CLIENTS' },

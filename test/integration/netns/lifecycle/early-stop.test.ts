@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An agent that is stopped while its modules are still being loaded: it exits with 0, as docs/exit-codes.md says.
+// An agent that is stopped while its modules are still being loaded: it exits with 0, as docs/errors.md says.
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { run } from '../../../../src/sys/exec.ts';

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of an agent started as in the image: through the first line of its own file, which has the flags that
-// reduce memory.
+// The memory of an agent, which makes the settings that reduce it by itself: it is the same however the agent is started.
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { start, stop } from '../../../../src/sys/exec.ts';
@@ -24,26 +23,43 @@ beforeAll(async () => {
 });
 afterAll(() => node?.remove());
 
-test(`an agent with ${SERVICES} Services never uses more than ${MOST_MIB} MiB`, async () => {
-  const { instance } = node;
-  const flags = ['--manifests', instance.manifests.path, '--cgroup-root', instance.cgroupRoot];
-  const run = ['run', '--hostname-override', instance.nodeName, ...flags, ...ownPaths(instance)];
-  const [program = '', ...args] = insideSandbox(instance.sandbox, [
-    ...['env', ...IMAGE_ENVIRONMENT, compiledPath('main.js')],
-    ...run,
-  ]);
-  let isReady = (): void => undefined;
-  const ready = new Promise<string>((resolve) => {
-    isReady = () => resolve('ready');
-  });
-  const agent = start(program, args, {
-    onStderrLine: (line) => {
-      if (line.includes('"msg":"ready"')) isReady();
-    },
-  });
-  expect(await Promise.race([ready, agent.exited])).toBe('ready');
-  const status = readFileSync(`/proc/${agent.pid}/status`, 'utf8');
-  await stop(agent);
-  expect(status).toMatch(/^Name:\s+node/m);
-  expect(Number(/^VmHWM:\s+(\d+)/m.exec(status)?.[1]) / 1024).toBeLessThan(MOST_MIB);
+const MAIN = compiledPath('main.js');
+
+test('nothing is loaded before the settings but what makes them', () => {
+  const importsOf = (file: string): readonly string[] =>
+    [...readFileSync(compiledPath(file), 'utf8').matchAll(/\bfrom"(\.[^"]+)"/g)].map(
+      (found) => found[1] ?? '',
+    );
+  expect(importsOf('main.js')).toEqual(['./parts/first.js']);
+  expect(importsOf('parts/first.js')).toEqual([]);
 });
+
+test.each([
+  ['as the image does', [MAIN]],
+  ['by node', [process.execPath, MAIN]],
+])(
+  `an agent with ${SERVICES} Services, started %s, needs at most ${MOST_MIB} MiB`,
+  async (_, command) => {
+    const { instance } = node;
+    const flags = ['--manifests', instance.manifests.path, '--cgroup-root', instance.cgroupRoot];
+    const run = ['run', '--hostname-override', instance.nodeName, ...flags, ...ownPaths(instance)];
+    const [program = '', ...args] = insideSandbox(instance.sandbox, [
+      ...['env', ...IMAGE_ENVIRONMENT, ...command],
+      ...run,
+    ]);
+    let isReady = (): void => undefined;
+    const ready = new Promise<string>((resolve) => {
+      isReady = () => resolve('ready');
+    });
+    const agent = start(program, args, {
+      onStderrLine: (line) => {
+        if (line.includes('"msg":"ready"')) isReady();
+      },
+    });
+    expect(await Promise.race([ready, agent.exited])).toBe('ready');
+    const status = readFileSync(`/proc/${agent.pid}/status`, 'utf8');
+    await stop(agent);
+    expect(status).toMatch(/^Name:\s+node/m);
+    expect(Number(/^VmHWM:\s+(\d+)/m.exec(status)?.[1]) / 1024).toBeLessThan(MOST_MIB);
+  },
+);

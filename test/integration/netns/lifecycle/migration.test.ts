@@ -224,6 +224,7 @@ const STEPS = [
   ],
 ];
 
+// Longer than other tests may take: an agent starts for each step.
 test('killed at each step: nothing fails, and the next start ends what was begun', async () => {
   await agent?.stop();
   agent = undefined;
@@ -246,6 +247,7 @@ test('killed at each step: nothing fails, and the next start ends what was begun
   expect((await podLoad.stop()).failures).toEqual([]);
 }, 1_200_000);
 
+// Longer than other tests may take: an agent starts for each step.
 test('a start that fails before the maps are replaced changes nothing', async () => {
   await agent?.stop();
   agent = undefined;

@@ -11,9 +11,9 @@ import { ipBatch } from '../../../../src/sys/netns.ts';
 import type { Agent } from '../../../../tools/lab/agent.ts';
 import { type Client, startClient } from '../../../../tools/lab/traffic.ts';
 import { service } from '../../../support/builders.ts';
+import { getInSandbox } from '../../../support/http/get.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
 import { askMany, whileManyServed } from '../../../support/programs/many.ts';
-import { getInSandbox } from '../../../support/scrape.ts';
 import { until } from '../../../support/until.ts';
 
 const UPLINK = '192.168.77.1';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { ipBatch } from '../../../../src/sys/netns.ts';
 import { type Agent, runCommand } from '../../../../tools/lab/agent.ts';
-import { Scrapes, XDP_METRICS } from '../../../support/scrape.ts';
+import { Scrapes, XDP_METRICS } from '../../../support/http/scrape.ts';
 import { until } from '../../../support/until.ts';
 import { FAR_PORT, makeXdpCluster, NEAR_PORT, XDP, type XdpCluster } from './support/cluster.ts';
 

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { type Report, statusText } from '../../../../src/cli/view/status-text.ts';
 import { BPF, type Capabilities, IPTABLES } from '../../../../src/engines/capabilities.ts';
-import { lacksOf } from '../../../../src/engines/lacks.ts';
+import { limitationsOf } from '../../../../src/engines/limitations.ts';
 import { countFrontends, healthOf } from '../../../../src/observe/health.ts';
 import type { Status } from '../../../../src/observe/status.ts';
 import { failedEntry } from '../../../support/dataplane/failed-entry.ts';
@@ -18,7 +18,7 @@ const STATUS: Status = {
   isReady: true,
   readyAt: '2026-01-01T00:00:01.000Z',
   dataplanes: ['bpf'],
-  lacks: [],
+  limitations: [],
   cgroupRoot: '/cg',
   bpfRoot: '/bpf',
   hooks: [{ name: 'fl_connect4', isAdopted: true, insns: 900 }],
@@ -288,10 +288,10 @@ test('what kube-proxy has left is a warning', () => {
 test('what the dataplanes in use cannot do is a line for each that lacks something', () => {
   const text = (...all: readonly Capabilities[]): string => {
     const dataplanes = all.map(({ dataplane }) => dataplane);
-    return statusText(reportOf({ dataplanes, lacks: all.flatMap(lacksOf) }), false);
+    return statusText(reportOf({ dataplanes, limitations: all.flatMap(limitationsOf) }), false);
   };
   const line =
-    'Lacks:      iptables: connections are not counted or listed; no cgroup can be bypassed; session affinity remembers 100 clients for each endpoint; backends are chosen at random instead of by round-robin, least-connections, source-hash, maglev; there is no direct return: what goes to other nodes is masqueraded\n';
+    'Limit:      iptables: connections are not counted or listed; no cgroup can be bypassed; session affinity remembers 100 clients for each endpoint; backends are chosen at random instead of by round-robin, least-connections, source-hash, maglev; there is no direct return: what goes to other nodes is masqueraded\n';
   expect(text(IPTABLES)).toContain(line);
   expect(text(BPF, IPTABLES)).toContain(line);
   expect(text(BPF)).not.toContain('Lacks:');

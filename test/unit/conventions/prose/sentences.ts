@@ -5,12 +5,10 @@ import type { SourceFile } from '../source-file.ts';
 
 const MAX_WORDS = 30;
 
-/** Written by scripts, or read by contributors alone. */
-const OTHER_PAGES = /^docs\/(bench|kernels|other-nodes)\.md$/;
-const USER_PAGES = /^(README|CHANGELOG|SECURITY|docs\/[\w-]+|deploy\/README|examples\/README)\.md$/;
+const USER_PAGES =
+  /^(README|CHANGELOG|SECURITY|docs\/(install\/)?[\w-]+|deploy\/README|examples\/README)\.md$/;
 
-export const isUserPage = ({ path }: Pick<SourceFile, 'path'>): boolean =>
-  USER_PAGES.test(path) && !OTHER_PAGES.test(path);
+export const isUserPage = ({ path }: Pick<SourceFile, 'path'>): boolean => USER_PAGES.test(path);
 
 export interface Sentence {
   /** 1-based, of the paragraph, list item or table row that it is in. */

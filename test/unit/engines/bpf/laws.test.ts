@@ -22,7 +22,7 @@ import { ALGORITHM_NAMES } from '../../../../src/plan/decide/balancing.ts';
 import type { Plan, ServicePortPlan } from '../../../../src/plan/types.ts';
 import { applyAll } from '../../../support/dataplane/apply-all.ts';
 import { tableEntries } from '../../../support/dataplane/set-table.ts';
-import { randomOf } from '../../../support/random.ts';
+import { atNight, randomOf } from '../../../support/random.ts';
 import { createMemoryTables, type MemoryTables } from '../../../support/tables/memory.ts';
 import { backend, clusterIp, localNodePort, planOf, servicePort } from './plans.ts';
 
@@ -154,7 +154,7 @@ test('after any history with failed writes the tables equal the last plan, and n
         ]).toEqual([0, 0, 0, 0]);
       },
     ),
-    { numRuns: 100 },
+    { numRuns: atNight(30, 1_000) },
   );
 });
 
@@ -168,7 +168,7 @@ test('a sync of the changed Services touches only those, and equals applying all
         stepwise.apply(b, [key]);
       expect(held(one)).toEqual(wanted(b));
     }),
-    { numRuns: 200 },
+    { numRuns: atNight(100, 2_000) },
   );
 });
 
@@ -197,7 +197,7 @@ test('ids of backends never move while they are in use', async () => {
         await dataplane.releaseRetired();
       }
     }),
-    { numRuns: 200 },
+    { numRuns: atNight(100, 2_000) },
   );
 });
 
@@ -215,6 +215,6 @@ test('a restart at any point adopts what is there and then reaches the plan', as
       assertConsistent(tables);
       expect(held(tables)).toEqual(wanted(b));
     }),
-    { numRuns: 200 },
+    { numRuns: atNight(100, 2_000) },
   );
 });

@@ -90,6 +90,9 @@ function refusing(port: ServicePortPlan, known: ServicePlan | undefined): Servic
   return address === undefined || isRefused ? port : { ...port, refusesOtherPortsOf: address };
 }
 
+/** The same in all plans: nothing node-wide differs between them. */
+const NO_DETECTOR = { IPv4: undefined, IPv6: undefined };
+
 export function planOf(...ports: readonly ServicePortPlan[]): Plan {
   const services = new Map<string, ServicePlan>();
   for (const port of ports) {
@@ -105,7 +108,7 @@ export function planOf(...ports: readonly ServicePortPlan[]): Plan {
   return {
     services,
     nodePortAddresses: { IPv4: 'all', IPv6: 'all' },
-    detector: { IPv4: undefined, IPv6: undefined },
+    detector: NO_DETECTOR,
     node: {
       name: 'n1',
       zone: '',

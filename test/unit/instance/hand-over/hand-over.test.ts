@@ -2,8 +2,7 @@
 // From one engine to the other: in which order, and what happens after a failure or a kill.
 import { describe, expect, test } from 'vitest';
 import type { Predecessor, PredecessorFacts } from '../../../../src/engines/predecessor.ts';
-import { createHandOver } from '../../../../src/instance/hand-over/hand-over.ts';
-import { nextStep } from '../../../../src/instance/hand-over/next-step.ts';
+import { createHandOver, nextStep } from '../../../../src/instance/hand-over/hand-over.ts';
 import { until } from '../../../support/until.ts';
 
 const facts = (change: Partial<PredecessorFacts> = {}): PredecessorFacts => ({

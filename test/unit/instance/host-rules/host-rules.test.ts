@@ -69,7 +69,7 @@ async function looked(): Promise<void> {
 }
 
 test('nothing speaks against eBPF: the first sync may begin, and rules are read again only when they change', async () => {
-  expect(await follow().check(PLAN, 'all')).toBe(false);
+  expect(await follow().check(PLAN)).toBe(false);
   expect(read).toHaveBeenCalledTimes(1);
   later?.();
   await vi.waitFor(() => expect(later).toBeDefined());
@@ -89,11 +89,10 @@ test('a frontend that comes later is compared with rules that were there before 
     services: new Map([['default/web', service(ports)]]),
   });
   const follower = follow({ localAddresses: () => ['192.0.2.11'] });
-  expect(await follower.check(withPorts(30_081), 'all')).toBe(false);
-  expect(await follower.check(withPorts(30_081, 30_082), ['default/web'])).toBe(false);
+  expect(await follower.check(withPorts(30_081))).toBe(false);
+  expect(await follower.check(withPorts(30_081, 30_082))).toBe(false);
   expect(move).not.toHaveBeenCalled();
-  expect(await follower.check(withPorts(30_081, 30_080), ['default/other'])).toBe(false);
-  expect(await follower.check(withPorts(30_081, 30_080), ['default/web'])).toBe(true);
+  expect(await follower.check(withPorts(30_081, 30_080))).toBe(true);
   expect(move).toHaveBeenCalledWith(expect.stringContaining('--dport 30080'));
   expect(read).toHaveBeenCalledTimes(1);
 });
@@ -101,7 +100,7 @@ test('a frontend that comes later is compared with rules that were there before 
 test('the rules are read again when the node has another address', async () => {
   let addresses = ['192.0.2.11'];
   const follower = follow({ localAddresses: () => addresses });
-  expect(await follower.check(PLAN, 'all')).toBe(false);
+  expect(await follower.check(PLAN)).toBe(false);
   addresses = ['192.0.2.11', '192.0.2.12'];
   later?.();
   await vi.waitFor(() => expect(read).toHaveBeenCalledTimes(2));
@@ -109,14 +108,14 @@ test('the rules are read again when the node has another address', async () => {
 
 test('an obstacle moves packets to rules before the first sync', async () => {
   rules = policy('DROP');
-  expect(await follow().check(PLAN, 'all')).toBe(true);
+  expect(await follow().check(PLAN)).toBe(true);
   expect(move).toHaveBeenCalledWith(expect.stringContaining('its policy is DROP'));
 });
 
 test('rules that serve packets go on while the obstacle is there, and end with it', async () => {
   rules = policy('DROP');
   const follower = follow();
-  expect(await follower.check(PLAN, 'all')).toBe(true);
+  expect(await follower.check(PLAN)).toBe(true);
   expect(follower.findings()).toMatchObject([{ topic: 'forward', breaksServices: false }]);
   mark = 'b';
   await looked();
@@ -132,7 +131,7 @@ test('rules that serve packets go on while the obstacle is there, and end with i
 test('a program that fails for once does not move packets back', async () => {
   rules = policy('DROP');
   const follower = follow();
-  expect(await follower.check(PLAN, 'all')).toBe(true);
+  expect(await follower.check(PLAN)).toBe(true);
   const what = 'chain FORWARD of table ip filter';
   const unread = [{ topic: 'forward', program: 'iptables-nft-save', what } as const];
   rules = { saved: [], nft: undefined, unread };
@@ -149,7 +148,7 @@ test('rules that cannot be written leave packets with eBPF: it is told like a se
   rules = policy('DROP');
   move.mockResolvedValueOnce(false);
   const follower = follow();
-  expect(await follower.check(PLAN, 'all')).toBe(false);
+  expect(await follower.check(PLAN)).toBe(false);
   expect(follower.findings()).toMatchObject([{ topic: 'forward', breaksServices: true }]);
   expect(follower.problems()).toMatchObject([{ isWarning: true }]);
   mark = 'b';
@@ -161,7 +160,7 @@ test('what could not be written is retried after ten seconds, then after twenty'
   rules = policy('DROP');
   move.mockResolvedValue(false);
   const follower = follow();
-  await follower.check(PLAN, 'all');
+  await follower.check(PLAN);
   for (const [seconds, times] of [
     [9, 1],
     [10, 2],
@@ -181,7 +180,7 @@ test('what could not be written is retried after ten seconds, then after twenty'
 
 test('rules that could not be read are read again, although no mark has changed', async () => {
   const follower = follow();
-  await follower.check(PLAN, 'all');
+  await follower.check(PLAN);
   mark = 'b';
   read.mockRejectedValueOnce(new Error('EAGAIN'));
   await looked();
@@ -196,7 +195,7 @@ test('a move that fails ends neither the sync nor the looks', async () => {
   rules = policy('DROP');
   move.mockRejectedValueOnce(new Error('EIO'));
   const follower = follow();
-  expect(await follower.check(PLAN, 'all')).toBe(false);
+  expect(await follower.check(PLAN)).toBe(false);
   expect(warn).toHaveBeenCalledWith({ reason: 'EIO' }, expect.stringContaining('could not move'));
   expect(follower.findings()).toMatchObject([{ topic: 'forward', breaksServices: true }]);
   rules = policy('ACCEPT');
@@ -208,14 +207,14 @@ test('a move that fails ends neither the sync nor the looks', async () => {
 test('while packets move, frontends wait: what is synced then is compared after it', async () => {
   let hasMoved: (isDone: boolean) => void = () => undefined;
   const follower = follow();
-  expect(await follower.check(PLAN, 'all')).toBe(false);
+  expect(await follower.check(PLAN)).toBe(false);
   rules = policy('DROP');
   mark = 'b';
   move.mockReturnValueOnce(new Promise((resolve) => (hasMoved = resolve)));
   later?.();
   await vi.waitFor(() => expect(move).toHaveBeenCalledTimes(1));
   let isChecked = false;
-  const check = follower.check(PLAN, ['default/web']).then(() => {
+  const check = follower.check(PLAN).then(() => {
     isChecked = true;
   });
   await new Promise(setImmediate);
@@ -229,7 +228,7 @@ test('where rules cannot serve packets the chain is named once, in log and statu
   rules = policy('DROP');
   mark = undefined;
   const follower = follow({ mayMove: false });
-  expect(await follower.check(PLAN, 'all')).toBe(false);
+  expect(await follower.check(PLAN)).toBe(false);
   await looked();
   expect(read).toHaveBeenCalledTimes(2);
   expect(move).not.toHaveBeenCalled();
@@ -260,27 +259,27 @@ test.each([
     nowMs += readMs;
     return rules;
   });
-  await follow().check(PLAN, 'all');
+  await follow().check(PLAN);
   expect(laterMs).toBe(afterMs);
 });
 
 test('rules of this instance itself change often: they are looked at as before', async () => {
   rules = policy('DROP');
-  await follow().check(PLAN, 'all');
+  await follow().check(PLAN);
   expect(laterMs).toBe(30_000);
 });
 
 test('rules that cannot be read change nothing, and are told', async () => {
   read.mockRejectedValueOnce(new Error('EPERM'));
   const follower = follow();
-  expect(await follower.check(PLAN, 'all')).toBe(false);
+  expect(await follower.check(PLAN)).toBe(false);
   expect(move).not.toHaveBeenCalled();
   expect(follower.problems()[0]?.reason).toContain('EPERM');
 });
 
 test('after close nothing moves', async () => {
   const follower = follow();
-  expect(await follower.check(PLAN, 'all')).toBe(false);
+  expect(await follower.check(PLAN)).toBe(false);
   follower.close();
   expect(later).toBeUndefined();
 });
@@ -289,7 +288,7 @@ test('where nft alone is on the node the rule to add is one of nft, and advice r
   const chain = { family: 'inet', table: 'fw', name: 'fwd', hook: 'forward', prio: 0 };
   rules = { saved: [], nft: { nftables: [{ chain: { ...chain, policy: 'drop' } }] } };
   const follower = follow({ mayMove: false });
-  await follower.check(PLAN, 'all');
+  await follower.check(PLAN);
   const [{ what = '', consequence = '', advice = '' } = {}] = follower.findings();
   expect(advice).toContain('`nft insert rule inet fw fwd ip daddr PODS accept`');
   expect([advice.includes(what), advice.includes(consequence)]).toEqual([false, false]);
@@ -305,7 +304,7 @@ test('rules that no program prints are told once, as findings and as a warning',
   rules = { ...policy('ACCEPT'), unread: [unread] };
   mark = undefined;
   const follower = follow();
-  expect(await follower.check(PLAN, 'all')).toBe(false);
+  expect(await follower.check(PLAN)).toBe(false);
   await looked();
   expect(changed).toHaveBeenCalledTimes(2);
   expect(follower.findings()).toMatchObject([

@@ -4,8 +4,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import type { Clock } from '../../../../src/lib/clock.ts';
 import { isNodeEligible } from '../../../../src/model/node/eligibility.ts';
 import { createProxyHealth, judge } from '../../../../src/server/health/proxy-health.ts';
-import { goTime } from '../../../../src/server/health/responses.ts';
-import { healthHandler } from '../../../../src/server/health/server.ts';
+import { goTime, healthHandler } from '../../../../src/server/health/server.ts';
 import { type Listener, listenOnce } from '../../../../src/server/http/listen.ts';
 import { ask } from '../http/ask.ts';
 

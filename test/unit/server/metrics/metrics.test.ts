@@ -2,7 +2,7 @@
 // The page of metrics, the series getters become, and the server that shows them.
 import { afterEach, describe, expect, test } from 'vitest';
 import { BPF, bpfCapabilities, IPTABLES } from '../../../../src/engines/capabilities.ts';
-import { lacksOf } from '../../../../src/engines/lacks.ts';
+import { limitationsOf } from '../../../../src/engines/limitations.ts';
 import type { Backend, Frontend, Plan, ServicePlan } from '../../../../src/plan/types.ts';
 import { type Listener, listenOnce } from '../../../../src/server/http/listen.ts';
 import { createMetrics } from '../../../../src/server/metrics/metrics.ts';
@@ -127,18 +127,18 @@ describe('what is read', () => {
     [{ engine: () => 'bpf' }, 'fairlead_dataplane_info', ['{dataplane="bpf"} 1']],
     [{ engine: () => undefined }, 'fairlead_dataplane_info', []],
     [
-      { lacks: () => lacksOf(IPTABLES) },
-      'fairlead_dataplane_lack',
+      { limitations: () => limitationsOf(IPTABLES) },
+      'fairlead_dataplane_limitation',
       ['COUNTERS', 'BYPASS', 'AFFINITY_CLIENTS', 'ALGORITHMS', 'DIRECT_RETURN'].map(
         (code) => `{dataplane="iptables",code="${code}"} 1`,
       ),
     ],
-    [{ lacks: () => lacksOf(BPF) }, 'fairlead_dataplane_lack', []],
+    [{ limitations: () => limitationsOf(BPF) }, 'fairlead_dataplane_limitation', []],
     [
       {
-        lacks: () => lacksOf(bpfCapabilities({ packets: true, knowsNode: false })),
+        limitations: () => limitationsOf(bpfCapabilities({ packets: true, knowsNode: false })),
       },
-      'fairlead_dataplane_lack',
+      'fairlead_dataplane_limitation',
       ['{dataplane="bpf",code="NODE_SOCKETS"} 1'],
     ],
     [{ isReady: () => true }, 'fairlead_ready', [' 1']],

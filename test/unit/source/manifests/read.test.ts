@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { readManifests } from '../../../../src/source/manifests/manifests.ts';
-import { LARGEST_FILE_BYTES } from '../../../../src/source/manifests/text.ts';
+import { LARGEST_FILE_BYTES } from '../../../../src/source/manifests/refresh.ts';
 import { changeTexts, folder, problemTexts, service } from './folder.ts';
 
 /** Changes and problems of a folder as text. */

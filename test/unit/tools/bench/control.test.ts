@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report of bench:control: percentiles, rows, goals, and the generated part of docs/bench.md.
+// The report of bench:control: percentiles, rows, goals, and its Markdown.
 import { describe, expect, test } from 'vitest';
-import { replaceFigures } from '../../../../bench/control/report/document.ts';
 import { goals } from '../../../../bench/control/report/goals.ts';
 import { reportMarkdown } from '../../../../bench/control/report/markdown.ts';
 import { ms, ROWS } from '../../../../bench/control/report/rows.ts';
-import { percentile } from '../../../../bench/control/report/statistics.ts';
 import { sizeText } from '../../../../bench/control/report/text.ts';
+import { percentile } from '../../../../tools/bench/lib/quantiles.ts';
 import { changedAddresses, endpointAddress } from '../../../integration/cluster/objects/load.ts';
 import { figures, report, ruleFigures } from './figures.ts';
 
@@ -138,19 +137,6 @@ describe('Markdown', () => {
       '| longest stall: loading / start / churn ms | 300 / 40.0 / 20.0 | – |',
     );
     expect(lines).toContain('| start, wall time | 1.50 s | 2 s | met |');
-  });
-
-  test('stands between two comments of a document, and is replaced there', () => {
-    const [begin, end] = [
-      '<!-- bench:control: renewed by `npm run bench:control -- --document` -->',
-      '<!-- bench:control ends -->',
-    ];
-    const once = replaceFigures(`before\n${begin}\n${end}\nafter\n`, 'first');
-    expect(once).toBe(`before\n${begin}\n\nfirst\n\n${end}\nafter\n`);
-    expect(replaceFigures(once, 'second')).toBe(once.replace('first', 'second'));
-    for (const broken of ['', begin, `${end}${begin}`, `${begin}${end}${begin}${end}`]) {
-      expect(() => replaceFigures(broken, 'x')).toThrow('the document needs');
-    }
   });
 });
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arithmetic of bench:packets: rates, ratios, turns, counts of programs, and the tables that come of them.
 import { describe, expect, test } from 'vitest';
-import { replaceFigures } from '../../../../bench/control/report/document.ts';
 import { added, NOTHING_COUNTED, perRun, sumCounts } from '../../../../bench/packets/programs.ts';
 import type { PacketReport, SizeFigures } from '../../../../bench/packets/report/figures.ts';
 import { packetMarkdown } from '../../../../bench/packets/report/markdown.ts';
@@ -11,8 +10,9 @@ import {
   ratioTo,
   shareOf,
 } from '../../../../bench/packets/report/ratios.ts';
-import { asText, programCells, rateCells } from '../../../../bench/packets/report/table.ts';
+import { programCells, rateCells } from '../../../../bench/packets/report/table.ts';
 import { otherObjects } from '../../../../bench/packets/site/objects.ts';
+import { asText } from '../../../../tools/bench/lib/tables.ts';
 import type { Sample } from '../../../../tools/lab/columns/traffic.ts';
 import { turns } from '../../../../tools/lab/columns/turns.ts';
 
@@ -173,7 +173,7 @@ test('a terminal gets columns', () => {
   ).toBe('a    bb\nccc  d');
 });
 
-test('the document says what was not measured', () => {
+test('Markdown says what was not measured', () => {
   const report: PacketReport = {
     ...{ date: '2026-01-31', commit: 'abc1234', hasUncommittedChanges: false, rounds: 15 },
     machine: { cpu: 'Some CPU', cores: 2, kernel: '6.18.0', node: 'v20.20.0', loadBefore: 0.25 },
@@ -188,11 +188,6 @@ test('the document says what was not measured', () => {
     'kube-proxy iptables was not measured: needs Go',
   ]);
   expect(text).toContain('| datagrams, local | 70 | 60 | 200 | 100 |');
-  const [begin, end] = [
-    '<!-- bench:packets: renewed by `npm run bench:packets -- --document` -->',
-    '<!-- bench:packets ends -->',
-  ];
-  expect(replaceFigures(`${begin}\n${end}`, text, 'bench:packets')).toContain(text);
 });
 
 test('all Services have addresses of their own, and the one that is awaited comes last', () => {

@@ -3,7 +3,6 @@
 import { describe, expect, test } from 'vitest';
 import { parseOptions } from '../../../../bench/control/options.ts';
 import { meanSeconds, NO_SYNCS, parseSyncs } from '../../../../bench/control/proxies/metrics.ts';
-import { partOf, replaceFigures } from '../../../../bench/control/report/document.ts';
 import type { Column, Figures, Report, Round } from '../../../../bench/control/report/figures.ts';
 import { reportMarkdown } from '../../../../bench/control/report/markdown.ts';
 import { columnsOf } from '../../../../bench/control/report/merge.ts';
@@ -144,7 +143,7 @@ describe('a start that was given up', () => {
   });
 });
 
-describe('the document', () => {
+describe('Markdown', () => {
   const withRules: Report = {
     ...report,
     iptables: 'nft',
@@ -152,16 +151,6 @@ describe('the document', () => {
       { ...report.sizes[0]!, rounds: [round(times(0.4), times(1)), round(times(0.4), times(1))] },
     ],
   };
-
-  test('has a part for each variant if only rules are compared', () => {
-    expect(partOf(report)).toBeUndefined();
-    expect(partOf(withRules)).toBe('iptables-nft');
-    const begin =
-      '<!-- bench:control, iptables-nft: renewed by `npm run bench:control -- --document` -->';
-    const end = '<!-- bench:control, iptables-nft ends -->';
-    const text = replaceFigures(`${begin}\n${end}`, 'x', 'bench:control', 'iptables-nft');
-    expect(text).toBe(`${begin}\n\nx\n\n${end}`);
-  });
 
   test('says how many rounds there were, and whether the goals are met', () => {
     const lines = reportMarkdown(withRules).split('\n');

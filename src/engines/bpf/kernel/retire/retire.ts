@@ -6,7 +6,8 @@ import { setTimeout } from 'node:timers/promises';
 import { FairleadError } from '../../../../errors.ts';
 import { type BpfMap, openPinnedMap } from '../../../../sys/native.ts';
 import type { Predecessor, PredecessorFacts } from '../../../predecessor.ts';
-import { encodeU32 } from '../../layout/layout.ts';
+import { type ConnRecord, secondsOf } from '../../layout/conn-layout.ts';
+import { encodeU32, protocolOf } from '../../layout/layout.ts';
 import { RESET_UNKNOWN_AT, withoutResets } from '../../layout/packet-layout.ts';
 import { mapPin, type PinnedMap } from '../../layout/versions.ts';
 import { fieldAt } from '../../migration/fields.ts';
@@ -16,8 +17,7 @@ import { lockExistingPins, type PinHolder } from '../loader/lock.ts';
 import { openPin } from '../loader/open-pinned.ts';
 import { formerPin } from '../loader/pins.ts';
 import { readFields } from '../migration/records.ts';
-import { type FormerFlow, forgetAnswered, formerFlows } from './former-flows.ts';
-import { endUnanswered, exchangesOf } from './unanswered.ts';
+import { type FormerFlow, forgetAnswered, formerFlows, withFormerConns } from './former-flows.ts';
 
 const FRONTENDS = ['fl_frontend4', 'fl_frontend6'] as const;
 /** As long as conntrack keeps a UDP flow that was answered. */
@@ -137,3 +137,53 @@ function isLive({ protocol, view }: FormerFlow, nowSeconds: number): boolean {
   if (protocol === 'TCP' && view.state !== 'new') return true;
   return nowSeconds - (view.seenSeconds ?? 0) < UDP_SECONDS;
 }
+
+// UDP connections of a retired engine whose endpoint may be gone. Nobody tells its programs: they would send a client that keeps
+// its port there for as long as it asks.
+
+/** A question that has been sent just now may yet be answered. */
+const ANSWER_SECONDS = 2;
+
+/** Datagrams of both sides. */
+interface Exchange {
+  readonly asked: number;
+  readonly answered: number;
+}
+
+/** By the record and when it began. */
+type Exchanges = ReadonlyMap<string, Exchange>;
+
+function exchangesOf(bpfRoot: string): Exchanges {
+  const found = new Map<string, Exchange>();
+  withFormerConns(bpfRoot, (record) => {
+    if (isUdp(record)) found.set(keyOf(record), exchange(record));
+  });
+  return found;
+}
+
+/**
+ * Ends those that have been asked since `before`, and have not answered. Their next datagram is the next engine's, which knows the
+ * endpoints there are; so is that of a connection in which nobody answers ever.
+ */
+function endUnanswered(bpfRoot: string, before: Exchanges): void {
+  const now = Number(process.hrtime.bigint() / 1_000_000_000n);
+  withFormerConns(bpfRoot, (record, end) => {
+    const then = before.get(keyOf(record));
+    if (then !== undefined && isUdp(record) && isUnanswered(record, then, now)) end();
+  });
+}
+
+function isUnanswered(record: ConnRecord, then: Exchange, nowSeconds: number): boolean {
+  const { asked, answered } = exchange(record);
+  if (answered > then.answered || asked <= then.asked) return false;
+  return asked > then.asked + 1 || nowSeconds - secondsOf(record.seenTick) >= ANSWER_SECONDS;
+}
+
+const isUdp = (record: ConnRecord): boolean => protocolOf(record.protocol) === 'UDP';
+
+const keyOf = ({ family, index, bornTick }: ConnRecord): string => `${family} ${index} ${bornTick}`;
+
+const exchange = ({ traffic }: ConnRecord): Exchange => ({
+  asked: traffic[0] ?? 0,
+  answered: traffic[2] ?? 0,
+});

@@ -50,28 +50,20 @@ interface Known {
   readonly hasAsked: boolean;
 }
 
-export interface ScopeFollower {
-  /** The devices of the node have changed: there may be new pods. */
-  devicesChanged(): void;
-  counts(): Pick<ScopeView, 'known' | 'asPackets' | 'unseen' | 'unlooked'>;
-  /** The pass that runs ends by itself. The map stays as it is. */
-  close(): void;
-}
-
 export const NOTHING_KNOWN = { known: 0, asPackets: 0, unseen: 0, unlooked: 'sockets' } as const;
 
 /** Begins at once; what the map holds of an earlier agent counts until it has been looked at again. */
-export const followScopes = (parts: FollowerParts): ScopeFollower => new Follower(parts);
+export const followScopes = (parts: FollowerParts): ScopeFollower => new ScopeFollower(parts);
 
 type Find = () => Promise<Paths>;
 
-class Follower implements ScopeFollower {
+export class ScopeFollower {
   readonly #parts: FollowerParts;
   readonly #known = new Map<bigint, Known>();
   readonly #ring: { close(): void };
   /** Where to look for namespaces that have not asked. */
   #discovers: 'all' | 'mounted' | undefined = 'all';
-  #counts: ReturnType<ScopeFollower['counts']> = NOTHING_KNOWN;
+  #counts: Pick<ScopeView, 'known' | 'asPackets' | 'unseen' | 'unlooked'> = NOTHING_KNOWN;
   #cancel: () => void = () => undefined;
   #isRunning = false;
   #isRequested = false;
@@ -84,15 +76,17 @@ class Follower implements ScopeFollower {
     this.#request();
   }
 
+  /** The devices of the node have changed: there may be new pods. */
   devicesChanged(): void {
     this.#discovers ??= 'mounted';
     this.#request();
   }
 
-  counts() {
+  counts(): Pick<ScopeView, 'known' | 'asPackets' | 'unseen' | 'unlooked'> {
     return this.#counts;
   }
 
+  /** The pass that runs ends by itself. The map stays as it is. */
   close(): void {
     this.#isClosed = true;
     this.#cancel();

@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // What this kernel and this process can do about stale sockets, found by trying. Loads the objects on another
 // thread; that they cannot be loaded, or that a way is missing, is a limit to show, not an error.
+
+import { createSocket, type Socket } from 'node:dgram';
 import { existsSync, readFileSync } from 'node:fs';
 import { reasonOf } from '../../../../errors.ts';
+import { addressBytes } from '../../../../lib/address-bytes.ts';
 import { destroySockets } from '../../../../sys/native.ts';
 import { OWN_NETNS } from '../../../../sys/netns-paths.ts';
 import { bpfObjectPath } from '../../../../sys/package.ts';
 import { codeOf } from '../../errors.ts';
 import type { LayerObject, Rodata } from '../../layer.ts';
 import type { ConnectAgain } from '../../stale-sockets/keeping.ts';
+import { encodeDestroyRequests } from '../../stale-sockets/socket.ts';
 import { type Loaded, type LoadOptions, loadLayer } from '../loader/load.ts';
 import { takeBack, type Undo } from '../loader/undo.ts';
 import { byHolders, HOLDERS_OBJECT, reasonOfNoHolders } from './connecting.ts';
 import { byNetlink, bySockDestroy, DESTROY_OBJECT, type DestroyIn } from './destroyers.ts';
 import { byRecords, byWalking, FIND_OBJECT, type FindStale, WALK_OBJECT } from './finder.ts';
 import { entering } from './namespace.ts';
-import { destroyOwnSocket } from './probe.ts';
 
 /** How sockets are destroyed; the first that works is used. */
 export type Way = 'bpf_sock_destroy' | 'SOCK_DESTROY';
@@ -197,4 +200,50 @@ async function reasonOfNoEntry(): Promise<string | undefined> {
   } catch (error) {
     return codeOf(error) === 'EPERM' ? 'CAP_SYS_ADMIN is missing' : reasonOf(error);
   }
+}
+
+// Whether SOCK_DESTROY works, tried with a UDP socket of this process on loopback. Only the kernel's answer tells:
+// without the module for UDP it is the same as for a socket that does not exist.
+const LOOPBACK = '127.0.0.1';
+
+/** Rejects if it does not work. */
+async function destroyOwnSocket(): Promise<void> {
+  const socket = createSocket('udp4');
+  socket.on('error', () => undefined);
+  try {
+    const port = await connectToItself(socket);
+    const end = { address: wide(LOOPBACK), port };
+    const [error] = await destroySockets(
+      encodeDestroyRequests([
+        {
+          cookie: 0n,
+          device: 0,
+          socketFamily: 'IPv4',
+          protocol: 'UDP',
+          local: end,
+          backend: end,
+        },
+      ]),
+    );
+    if (error === 'EOPNOTSUPP') throw new Error('CONFIG_INET_DIAG_DESTROY is not set');
+    if (error !== undefined) throw new Error(error);
+  } finally {
+    socket.close();
+  }
+}
+
+const connectToItself = (socket: Socket): Promise<number> =>
+  new Promise((resolve, reject) => {
+    socket.once('error', reject);
+    socket.bind(0, LOOPBACK, () => {
+      const { port } = socket.address();
+      socket.connect(port, LOOPBACK, (error?: Error) => (error ? reject(error) : resolve(port)));
+    });
+  });
+
+/** v4-mapped. */
+function wide(address: string): Uint8Array {
+  const bytes = new Uint8Array(16).fill(0xff, 10, 12);
+  bytes.set(addressBytes(address, 'IPv4'), 12);
+  return bytes;
 }

@@ -15,7 +15,7 @@ import type {
 } from '../../../../plan/types.ts';
 import { BPF, keepsLocalClient } from '../../../capabilities.ts';
 import { type FrontendId, frontendText } from '../../../entry.ts';
-import { MAX_MEMBERS, POSITIONS, type Position, type RuleValue } from '../../layout/layout.ts';
+import { MAX_MEMBERS, POSITIONS, type RulePosition, type RuleValue } from '../../layout/layout.ts';
 
 /** Of a frontend, at every position. */
 type Traits = Pick<RuleValue, 'keepsLocalClient' | 'hasSourceRanges'>;
@@ -37,7 +37,7 @@ export interface RenderedFrontend {
   /** `10.96.0.10:80/TCP`, `[fd00::1]:80/UDP`, `*:30080/TCP`, `10.96.0.10:*`: unique within a family. */
   readonly text: string;
   readonly key: FrontendId;
-  readonly rules: Readonly<Record<Position, RenderedRule>>;
+  readonly rules: Readonly<Record<RulePosition, RenderedRule>>;
   readonly isEndpointPort: boolean;
 }
 

@@ -10,7 +10,7 @@ import { backendKey } from '../../layout/backend-key.ts';
 import {
   encodeFrontend,
   encodeFrontendKey,
-  type Position,
+  type RulePosition,
   type RuleValue,
 } from '../../layout/layout.ts';
 import { type Allocation, allocateId, undoAll } from '../../state/allocation/allocation.ts';
@@ -184,7 +184,7 @@ function ruleValue(rule: RenderedRule, set: SetRecord | undefined): RuleValue {
 const eachPosition = <T>(
   { unknown, host, pod, outside }: RenderedFrontend['rules'],
   of: (rule: RenderedRule) => T,
-): Readonly<Record<Position, T>> => ({
+): Readonly<Record<RulePosition, T>> => ({
   unknown: of(unknown),
   host: of(host),
   pod: of(pod),

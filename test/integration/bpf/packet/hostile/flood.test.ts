@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { portsBeside } from '../../../../../src/engines/bpf/snat/ports.ts';
 import type { Family } from '../../../../../src/model/types.ts';
 import { buildFrame } from '../../../../support/packets/build.ts';
-import { randomOf, SEED } from '../../../../support/random.ts';
+import { ANY_NUMBER_MS, randomOf, SEED } from '../../../../support/random.ts';
 import { PacketDrive } from '../support/packet-drive.ts';
 import { names, publish } from '../support/stage.ts';
 
@@ -105,7 +105,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     );
   };
 
-  test(`${LIVE} live flows, ${HALF_OPEN} half-open ones`, { timeout: 3_600_000 }, () => {
+  test(`${LIVE} live flows, ${HALF_OPEN} half-open ones`, { timeout: ANY_NUMBER_MS }, () => {
     for (const protocol of ['TCP', 'UDP'] as const) {
       publish(drive, family, { protocol, backends: [{}, {}], rule: { masquerade: true } });
     }

@@ -2,6 +2,7 @@
 // From connections to buckets and back, and what the programs are told of the sizes.
 import { expect, test } from 'vitest';
 import { LARGEST_TABLE } from '../../../../../src/config/settings/programs.ts';
+import { FIRST_CONNECTIONS } from '../../../../../src/engines/bpf/conn/growth.ts';
 import {
   bucketsFor,
   capacityOf,
@@ -10,7 +11,7 @@ import {
   indexMaskOf,
   sizesOf,
 } from '../../../../../src/engines/bpf/conn/sizes.ts';
-import { CONN_SLOTS } from '../../../../../src/engines/bpf/layout/conn-layout.ts';
+import { CONN_SIZE, CONN_SLOTS } from '../../../../../src/engines/bpf/layout/conn-layout.ts';
 import { decodeU32 } from '../../../../../src/engines/bpf/layout/layout.ts';
 import { randomOf, SEED } from '../../../../support/random.ts';
 
@@ -58,4 +59,21 @@ test('replies have room for two words of each connection, as reply_buckets() has
       fl_conn_traf4: 7 * buckets,
     });
   }
+});
+
+test.each([
+  [4, 1_000_000, 161],
+  [6, 1_000_000, 260],
+  [4, FIRST_CONNECTIONS, 10.6],
+] as const)('IPv%s: a table for %i connections takes at most %f MB', (digit, connections, mb) => {
+  const sizes = sizesOf(digit, bucketsFor(connections));
+  const bytes = {
+    [`fl_client${digit}`]: CONN_SIZE.client_bucket,
+    [`fl_conn${digit}`]: CONN_SIZE[`conn${digit}`],
+    [`fl_conn_traf${digit}`]: CONN_SIZE.conn_traffic,
+    [`fl_reply${digit}`]: CONN_SIZE.reply_bucket,
+  };
+  const all = Object.entries(sizes).reduce((sum, [map, n]) => sum + n * (bytes[map] ?? 0), 0);
+  expect(all / 1e6).toBeLessThanOrEqual(mb);
+  expect(Object.keys(sizes).toSorted()).toEqual(Object.keys(bytes).toSorted());
 });

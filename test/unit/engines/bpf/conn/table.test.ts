@@ -12,7 +12,7 @@ import { PACKET_SIZE } from '../../../../../src/engines/bpf/layout/packet-layout
 
 const PAGE = 4096;
 /** Of the clients' index, of records, and of traffic: bytes of an element. */
-const SIZE = { client: 32, conn4: 64, conn6: 128, traffic: 32 } as const;
+const SIZE = { client: 32, conn4: 64, conn6: 128, traffic: 24 } as const;
 const SLOTS = 7;
 
 function mapOf(maxEntries: number, size: number) {

@@ -27,6 +27,9 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
   });
 
   test('fields are at the offsets that the codecs use', () => {
+    expect(offsets('conn_traffic')).toEqual({
+      ...{ bytes: 0, packets: 8, reply_packets: 12, reply_bytes: 16 },
+    });
     expect(offsets('conn_life')).toMatchObject({
       ...{ state: 0, flags: 1, generation: 2, syn: 4, protocol: 5, proof: 6 },
     });

@@ -40,7 +40,7 @@ beforeEach(() => {
 
 test('the Services of a sync, whatever they are given as', async () => {
   await dataplane.sync(plan, 'all', []);
-  const { applied } = await dataplane.sync(plan, new Set(['default/web']).values(), []);
+  const { applied } = await dataplane.sync(plan, ['default/web'], []);
   expect(told).toEqual(['all', ['default/web']]);
   expect(applied).toBe(0);
 });

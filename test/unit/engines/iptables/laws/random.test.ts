@@ -5,11 +5,11 @@ import fc from 'fast-check';
 import { describe, it } from 'vitest';
 import { createPlanner } from '../../../../../src/plan/planner.ts';
 import { drawn, storyOf } from '../../../../support/fixture/histories.ts';
-import { repeatable } from '../../../../support/random.ts';
+import { atNight, repeatable } from '../../../../support/random.ts';
 import { history, settings } from '../../../plan/histories.ts';
 import { expectAgreement, SETTINGS } from './expect.ts';
 
-const STATES = 300;
+const STATES = atNight(100, 1500);
 const TIMEOUT_MS = 120_000;
 const oneOf = fc.constantFrom(...SETTINGS);
 

@@ -4,8 +4,10 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { createIntern } from '../../../../../src/source/apiserver/decode/intern.ts';
 import { outside, walkNested } from '../../../../../src/source/apiserver/decode/nesting.ts';
-import { objectText } from '../../../../../src/source/apiserver/decode/object-text.ts';
-import { createDecoder } from '../../../../../src/source/apiserver/decode/watch-events.ts';
+import {
+  createDecoder,
+  objectText,
+} from '../../../../../src/source/apiserver/decode/watch-events.ts';
 import { SERVICES } from '../../../../../src/source/apiserver/kinds.ts';
 import { service } from '../support/objects.ts';
 

@@ -2,10 +2,11 @@
 // A report in every format, as goldens: `npx vitest run -u` writes them anew, and a reader looks at them.
 import { expect, test } from 'vitest';
 import { reportHtml } from '../../../../../tools/bench/render/page/page.ts';
-import { reportSvg } from '../../../../../tools/bench/render/svg/figure.ts';
+import { metricSvg, reportSvg } from '../../../../../tools/bench/render/svg/figure.ts';
 import { element } from '../../../../../tools/bench/render/svg/markup.ts';
 import { scaleOf } from '../../../../../tools/bench/render/svg/scale.ts';
 import { reportMarkdown, reportText } from '../../../../../tools/bench/render/table.ts';
+import { COLUMN_LABELS } from '../../../../../tools/bench/report/types.ts';
 import { SAMPLE } from '../report/sample.ts';
 
 /** One element a line, so that a change of one shows as one. */
@@ -42,6 +43,18 @@ test('a report of one column and one size has plots, too', () => {
   expect(svg).toContain('New connections');
   expect(svg).not.toContain('Start');
   expect(svg).not.toContain('NaN');
+});
+
+test('one metric is a picture of its own, with the columns that have it', () => {
+  const svg = metricSvg(SAMPLE, 'change');
+  expect(svg).toContain('aria-label="One change"');
+  expect(svg).not.toContain('New connections');
+  const named = (text: string): string[] =>
+    Object.values(COLUMN_LABELS).filter((label) => text.includes(`>${label}</text>`));
+  expect(named(svg)).not.toContain(COLUMN_LABELS.none);
+  expect(named(svg).length).toBeGreaterThan(1);
+  expect(named(metricSvg(SAMPLE, 'connections'))).toContain(COLUMN_LABELS.none);
+  expect(metricSvg({ ...SAMPLE, sizes: [] }, 'change')).not.toContain('<polyline');
 });
 
 test.each([

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Medians, intervals and verdicts: against tables of the sign test, and against samples whose median is known.
 import { describe, expect, test } from 'vitest';
-import { compare, estimateOf, medianOf } from '../../../../../tools/bench/report/statistics.ts';
+import { medianOf } from '../../../../../tools/bench/lib/quantiles.ts';
+import { compare, estimateOf } from '../../../../../tools/bench/report/statistics.ts';
 
 const upTo = (count: number): number[] => Array.from({ length: count }, (_, at) => at + 1);
 

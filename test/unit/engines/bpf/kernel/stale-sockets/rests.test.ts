@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // When a search begins that was asked for as soon as the one before had ended.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { withCooldown } from '../../../../../../src/engines/bpf/kernel/stale-sockets/rests.ts';
+import { withCooldown } from '../../../../../../src/engines/bpf/kernel/stale-sockets/finder.ts';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a dataplane cannot do for anything that it serves, in the words of every view; what it cannot serve at all is
+// in capabilities.ts.
+//   limitationsOf(IPTABLES) -> [{ dataplane: 'iptables', code: 'COUNTERS', reason: 'connections are not counted' }, …]
+import { ALGORITHM_NAMES } from '../plan/decide/balancing.ts';
+import type { Capabilities, Limitation } from './capabilities.ts';
+
+export const LIMITATIONS = {
+  COUNTERS: 'connections are not counted or listed',
+  NODE_SOCKETS:
+    'sockets of the node are not told from those of pods: NodePorts do not answer at 127.0.0.1, and processes of the node may bind them',
+  LOOPBACK: 'NodePorts do not answer at loopback addresses',
+  BYPASS: 'no cgroup can be bypassed',
+  AFFINITY_CLIENTS: 'session affinity remembers %d clients for each endpoint',
+  ALGORITHMS: 'backends are chosen at random instead of by %a',
+  DIRECT_RETURN: 'there is no direct return%w: what goes to other nodes is masqueraded',
+  PORT_MAP: 'addresses that the node lacks are at ports of 127.0.0.1: services -o wide has them',
+  CLIENT_ADDRESS: 'endpoints see an address of the node instead of the client',
+  RESETS: 'TCP connections that are to be dropped are reset',
+  AGENT: 'connections end with the agent, and none begin without it',
+} as const;
+
+export type LimitationCode = keyof typeof LIMITATIONS;
+
+/** Of all that it serves. */
+export function limitationsOf(capabilities: Capabilities): readonly Limitation<LimitationCode>[] {
+  const { dataplane, serves, countsConnections, knowsNode, canBypass } = capabilities;
+  const { affinityClients, directReturn, noDirectReturn, answersLoopback, relays } = capabilities;
+  const lacking = ALGORITHM_NAMES.filter((name) => !capabilities.algorithms.includes(name));
+  const unweighted = lacking.filter((name) => !name.startsWith('weighted-'));
+  const applies: Readonly<Record<LimitationCode, boolean>> = {
+    COUNTERS: !countsConnections,
+    NODE_SOCKETS: !knowsNode,
+    LOOPBACK: answersLoopback === false,
+    BYPASS: !canBypass,
+    AFFINITY_CLIENTS: affinityClients !== undefined,
+    ALGORITHMS: lacking.length > 0,
+    DIRECT_RETURN: serves.packet !== undefined && !directReturn,
+    PORT_MAP: relays === 'port-map',
+    CLIENT_ADDRESS: relays !== undefined,
+    RESETS: relays !== undefined,
+    AGENT: relays !== undefined,
+  };
+  const words: Readonly<Record<string, string>> = {
+    '%d': `${affinityClients}`,
+    '%a': unweighted.join(', '),
+    '%w': noDirectReturn === undefined ? '' : ` (${noDirectReturn})`,
+  };
+  const reasonOf = (code: LimitationCode): string =>
+    LIMITATIONS[code].replace(/%[daw]/, (name) => words[name] ?? name);
+  return (Object.keys(LIMITATIONS) as LimitationCode[])
+    .filter((code) => applies[code])
+    .map((code) => ({ dataplane, code, reason: reasonOf(code) }));
+}
