@@ -13,7 +13,8 @@ import { addressesOf, type Listener } from '../listeners/listeners.ts';
 export interface AddressKeeper {
   /** The addresses that the node has without the agent. */
   without(addresses: readonly NodeAddress[]): readonly NodeAddress[];
-  add(listeners: Iterable<Listener>): readonly FailedEntry[];
+  /** @param record writes down `own`, before an address is added: what is not written down is not added */
+  add(listeners: Iterable<Listener>, record: () => boolean): readonly FailedEntry[];
   removeOthers(listeners: Iterable<Listener>): void;
   own(): ReadonlySet<string>;
 }
@@ -41,25 +42,33 @@ export function keepAddresses(
       ofNode = new Set(others.map(({ address }) => address));
       return others;
     },
-    add(listeners) {
+    add(listeners, record) {
       const all = [...listeners];
-      const failed: FailedEntry[] = [];
-      for (const address of addressesOf(all)) {
-        if (ofNode.has(address)) continue;
+      const before = new Set(own);
+      const missing = [...addressesOf(all)].filter((address) => !ofNode.has(address));
+      for (const address of missing) own.add(address);
+      const isWritten = record();
+      return missing.flatMap((address) => {
         try {
-          if (add(address)) own.add(address);
+          if (!isWritten) throw new Error('it cannot be written down in --run-dir');
+          if (!add(address) && !before.has(address)) own.delete(address);
+          return [];
         } catch (error) {
+          if (!before.has(address)) own.delete(address);
           const service = all.find(({ frontend }) => frontend.address === address)?.service;
-          failed.push(failedAddress(address, service, error));
+          return [failedAddress(address, service, error)];
         }
-      }
-      return failed;
+      });
     },
     removeOthers(listeners) {
       const wanted = addressesOf(listeners);
       for (const address of [...own].filter((one) => !wanted.has(one))) {
-        own.delete(address);
-        remove(address);
+        try {
+          remove(address);
+          own.delete(address);
+        } catch {
+          // It stays in the record: the next sync tries again, and so does cleanup.
+        }
       }
     },
   };

@@ -126,7 +126,9 @@ class UserspaceDataplane implements Dataplane {
       nodeAddresses: addresses?.without(nodeAddresses) ?? nodeAddresses,
       addsAddresses: addresses !== undefined,
     });
-    const failed: FailedEntry[] = [...(addresses?.add(wanted.values()) ?? [])];
+    const failed: FailedEntry[] = [
+      ...(addresses?.add(wanted.values(), () => this.#remember()) ?? []),
+    ];
     this.#plan = plan;
     let applied = 0;
     for (const [key, listener] of wanted) {
@@ -167,12 +169,15 @@ class UserspaceDataplane implements Dataplane {
     this.#remember();
   }
 
-  #remember(): void {
+  #remember(): boolean {
     const map = new Map<string, number>();
     for (const [key, { mappedPort }] of this.#live) {
       if (mappedPort !== undefined) map.set(key, mappedPort);
     }
-    this.#parts.memory.write({ ports: map, addresses: this.#parts.addresses?.own() ?? new Set() });
+    return this.#parts.memory.write({
+      ports: map,
+      addresses: this.#parts.addresses?.own() ?? new Set(),
+    });
   }
 
   #portsBeside({ id, key }: Listener): ReadonlySet<number> {

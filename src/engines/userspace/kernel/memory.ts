@@ -14,8 +14,8 @@ export interface Remembered {
 
 export interface Memory {
   read(): Remembered;
-  /** Nothing if it has not changed. */
-  write(remembered: Remembered): void;
+  /** Nothing if it has not changed. False: it could not be written. */
+  write(remembered: Remembered): boolean;
 }
 
 export function createMemory(path: string, log: Pick<Logger, 'warn'>): Memory {
@@ -33,14 +33,16 @@ export function createMemory(path: string, log: Pick<Logger, 'warn'>): Memory {
     write({ ports, addresses }) {
       const sorted = [...ports].sort(([a], [b]) => (a < b ? -1 : 1));
       const text = `${JSON.stringify({ ports: Object.fromEntries(sorted), addresses: [...addresses].sort() })}\n`;
-      if (text === written) return;
+      if (text === written) return true;
       try {
         writeFileSync(`${path}.new`, text, { mode: 0o600 });
         renameSync(`${path}.new`, path);
         written = text;
+        return true;
       } catch (error) {
         if (!isWarned) log.warn({ path, reason: reasonOf(error) }, 'ports are not remembered');
         isWarned = true;
+        return false;
       }
     },
   };

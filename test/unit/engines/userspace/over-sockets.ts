@@ -50,6 +50,7 @@ export function opened({ remembered, clock = SYSTEM_CLOCK, addresses }: OpenedPa
       read: () => kept,
       write: (next) => {
         kept = next;
+        return true;
       },
     },
     addresses,
