@@ -20,6 +20,7 @@ import type { IptablesSettings } from '../engines/iptables/kernel/open.ts';
 import { createMoving } from '../engines/router/moving.ts';
 import { createRouter } from '../engines/router/router.ts';
 import type { Fallback, Snapshot } from '../engines/snapshot.ts';
+import { recordedAddresses, removeRecorded } from '../engines/userspace/kernel/open.ts';
 import { FairleadError, reasonOf } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import { type FallbackFacts, mayFallBack } from '../probe/fallback.ts';
@@ -68,6 +69,8 @@ export interface DataplaneSettings {
 export function dataplaneOf(settings: DataplaneSettings, log: Logger): OpenDataplane {
   const { engine, reason } = settings;
   if (engine === 'userspace') return () => ownSockets(settings, log);
+  // Connections to them would come to nobody.
+  removeRecorded(settings.runDir);
   if (engine !== 'bpf') {
     const fallback = reason === undefined ? undefined : { what: BOTH, reason };
     return () => onlyRules(settings, fallback, log);
@@ -162,6 +165,8 @@ async function ownSockets({ runDir }: Opening, log: Logger): Promise<ComposedDat
   const addsAddresses = holds({ status: ownStatus() }, 'CAP_NET_ADMIN');
   return createRouter([openUserspaceDataplane({ runDir, addsAddresses }, log)]);
 }
+
+export { recordedAddresses, removeRecorded };
 
 const FREE_WITHIN_MS = 10_000;
 const RETRY_MS = 100;

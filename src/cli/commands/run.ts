@@ -21,7 +21,6 @@ import { FairleadError } from '../../errors.ts';
 import type { InstanceSettings, OpenDataplane } from '../../instance/compose.ts';
 import { dataplaneOf, programsBelow } from '../../instance/dataplanes.ts';
 import { type Instance, type InstanceOptions, startInstance } from '../../instance/instance.ts';
-import { allEngines } from '../../instance/leftovers/engines.ts';
 import { checkCgroupRoot } from '../../instance/preflight/checks.ts';
 import { findOtherInstances } from '../../instance/preflight/other-instances.ts';
 import {
@@ -48,7 +47,7 @@ import { SYSTEM_CLOCK } from '../../sys/clock.ts';
 import { packageVersion } from '../../sys/package.ts';
 import { addAllFlags, flagValues } from '../config-flags.ts';
 import { deviceSettings } from '../device-settings.ts';
-import { type ChosenEngine, chooseEngine } from '../engine.ts';
+import { type ChosenEngine, chooseEngine, predecessorsOf } from '../engine.ts';
 import { say } from '../output.ts';
 import { createReadyFile } from '../ready-file.ts';
 import { StopSignals } from '../signals.ts';
@@ -281,11 +280,7 @@ async function settingsOf(
     warnings,
     openSource: await sourceOf(loaded, log),
     bpfRoot: resolve(own.bpfRoot),
-    predecessors: allEngines(resolve(own.bpfRoot), {
-      command: 'agent',
-      nodeName: config.plan.nodeName,
-      runDir: resolve(own.runDir),
-    }),
+    predecessors: predecessorsOf(config, chosen),
     openDataplane: dataplaneOf(
       {
         cgroupRoot: rootOf(own),

@@ -14,11 +14,30 @@ export interface UserspaceSettings {
   readonly addsAddresses: boolean;
 }
 
+const memoryPath = (runDir: string): string => `${runDir}/userspace.json`;
+
+/** Addresses that an agent has written down and not removed. */
+export const recordedAddresses = (runDir: string): readonly string[] => [
+  ...createMemory(memoryPath(runDir), SILENT).read().addresses,
+];
+
+/** @returns those that are gone */
+export function removeRecorded(runDir: string): readonly string[] {
+  const memory = createMemory(memoryPath(runDir), SILENT);
+  const { ports, addresses } = memory.read();
+  const keeper = keepAddresses(addresses);
+  keeper.removeOthers([]);
+  if (addresses.size > 0) memory.write({ ports, addresses: keeper.own() });
+  return [...addresses].filter((address) => !keeper.own().has(address));
+}
+
+const SILENT = { warn: () => undefined };
+
 export function openUserspaceDataplane(
   { runDir, addsAddresses }: UserspaceSettings,
   log: Pick<Logger, 'warn'>,
 ): Dataplane {
-  const memory = createMemory(`${runDir}/userspace.json`, log);
+  const memory = createMemory(memoryPath(runDir), log);
   return createUserspaceDataplane({
     capabilities: userspaceCapabilities(addsAddresses ? 'addresses' : 'port-map'),
     installation: { hooks: [], refusesWith: 'ECONNREFUSED', refused: [] },
