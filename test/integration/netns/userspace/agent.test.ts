@@ -88,7 +88,7 @@ test('without a capability: the port map serves TCP and UDP while endpoints chan
     await old.close();
     expect(await placeOf('10.96.0.10:80/TCP', 'TCP')).toEqual(web);
     expect(await onLoopback()).not.toContain('10.96.0.10');
-    expect(agent.log.filter((line) => line.includes('will retry'))).toEqual([]);
+    expect(agent.log.filter((line) => line.includes('not removed yet'))).toEqual([]);
   } finally {
     await agent.stop();
   }
