@@ -53,7 +53,7 @@ async function rows(): Promise<readonly Row[]> {
   return (JSON.parse(stdout) as { items: readonly Row[] }).items;
 }
 
-async function placeOf(frontend: string, protocol: 'TCP' | 'UDP') {
+async function locationOf(frontend: string, protocol: 'TCP' | 'UDP') {
   const reachedAt = (await rows()).find((row) => row.frontend === frontend)?.reachedAt ?? '';
   const [address = '', port] = reachedAt.split(':');
   return { protocol, address, port: Number(port) };
@@ -69,11 +69,11 @@ test('without a capability: the port map serves TCP and UDP while endpoints chan
   instance.manifests.put('dns.yaml', service('dns', dns, node.servers));
   const agent = await startAgent({ ...instance, wrapper: UNPRIVILEGED.split(' ') }, FLAGS);
   try {
-    const web = await placeOf('10.96.0.10:80/TCP', 'TCP');
-    const names = await placeOf('10.96.0.53:53/UDP', 'UDP');
+    const web = await locationOf('10.96.0.10:80/TCP', 'TCP');
+    const names = await locationOf('10.96.0.53:53/UDP', 'UDP');
     expect([web.address, names.address]).toEqual(['127.0.0.1', '127.0.0.1']);
-    for (const place of [web, names]) {
-      const { hits, failures } = await self.burst(place, { connections: 60 });
+    for (const location of [web, names]) {
+      const { hits, failures } = await self.burst(location, { connections: 60 });
       expect([Object.keys(hits).sort(), failures]).toEqual([['web-1', 'web-2'], {}]);
     }
     const old = await self.open(web);
@@ -86,7 +86,7 @@ test('without a capability: the port map serves TCP and UDP while endpoints chan
     expect((await load.stop()).failures).toEqual([]);
     expect(await old.talk('still')).toMatchObject({ kind: 'answered' });
     await old.close();
-    expect(await placeOf('10.96.0.10:80/TCP', 'TCP')).toEqual(web);
+    expect(await locationOf('10.96.0.10:80/TCP', 'TCP')).toEqual(web);
     expect(await onLoopback()).not.toContain('10.96.0.10');
     expect(agent.log.filter((line) => line.includes('not removed yet'))).toEqual([]);
   } finally {
