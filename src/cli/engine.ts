@@ -3,12 +3,16 @@
 // lacks something that shows at once. What shows only when the programs are loaded is dataplanes.ts's.
 import { resolve } from 'node:path';
 import type { Config } from '../config/types.ts';
+import type { Predecessor } from '../engines/predecessor.ts';
 import { fallbackFacts } from '../instance/dataplanes.ts';
+import { allEngines } from '../instance/leftovers/engines.ts';
 import { checkCapabilities, checkCgroupRoot, checkKernel } from '../instance/preflight/checks.ts';
 import { mayFallBack } from '../probe/fallback.ts';
+import { holds } from '../probe/forbidden.ts';
+import { ownStatus } from '../sys/probe-sandbox.ts';
 
 export interface ChosenEngine {
-  readonly engine: 'bpf' | 'iptables' | 'nftables';
+  readonly engine: 'bpf' | 'iptables' | 'nftables' | 'userspace';
   /** Why eBPF cannot serve this node; undefined: it can, or was not asked for. */
   readonly reason?: string;
 }
@@ -18,7 +22,7 @@ export function chooseEngine(
   { engine: asked, own }: Pick<Config, 'engine' | 'own'>,
   check: (cgroupRoot: string | undefined) => void = checkBpf,
 ): ChosenEngine {
-  if (asked === 'iptables' || asked === 'nftables') return { engine: asked };
+  if (asked !== 'auto' && asked !== 'bpf') return { engine: asked };
   try {
     check(own.cgroupRoot === undefined ? undefined : resolve(own.cgroupRoot));
     return { engine: 'bpf' };
@@ -34,3 +38,14 @@ function checkBpf(cgroupRoot: string | undefined): void {
   checkKernel();
   checkCgroupRoot(cgroupRoot);
 }
+
+/** None for an agent that could neither see nor remove what another engine has left. */
+export const predecessorsOf = (
+  { own, plan: { nodeName } }: Config,
+  { engine }: ChosenEngine,
+): readonly Predecessor[] =>
+  engine === 'userspace' && !holds({ status: ownStatus() }, 'CAP_NET_ADMIN')
+    ? []
+    : allEngines(resolve(own.bpfRoot), {
+        ...{ command: 'agent', nodeName, runDir: resolve(own.runDir) },
+      });

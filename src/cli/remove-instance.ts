@@ -4,7 +4,12 @@
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { lastGoodPath } from '../config/instance-paths.ts';
-import { listProgrammed, removeProgrammed } from '../instance/dataplanes.ts';
+import {
+  listProgrammed,
+  recordedAddresses,
+  removeProgrammed,
+  removeRecorded,
+} from '../instance/dataplanes.ts';
 import { listWrittenRules, removeWrittenRules } from '../instance/leftovers/written-rules.ts';
 import { socketPath } from '../server/admin-socket.ts';
 import { instancePath } from '../server/instance-file.ts';
@@ -24,6 +29,8 @@ export interface InstanceParts {
   readonly links: readonly string[];
   readonly maps: readonly string[];
   readonly files: readonly string[];
+  /** Of Services, on the loopback device. */
+  readonly addresses: readonly string[];
 }
 
 /** Lists what an instance has in the kernel and on disk. */
@@ -33,6 +40,7 @@ export const listInstance = (
 ): InstanceParts => ({
   ...listProgrammed(bpfRoot),
   rules: rules(),
+  addresses: recordedAddresses(runDir),
   files: filesOf(runDir),
 });
 
@@ -43,9 +51,10 @@ export function removeInstance(
 ): InstanceParts {
   const removed = removeProgrammed(bpfRoot, runDir);
   const rules = removeRules();
+  const addresses = removeRecorded(runDir);
   const files = filesOf(runDir);
   for (const path of files) rmSync(path, { force: true });
-  return { ...removed, rules, files };
+  return { ...removed, rules, files, addresses };
 }
 
 const filesOf = (runDir: string): readonly string[] =>
@@ -56,17 +65,18 @@ const filesOf = (runDir: string): readonly string[] =>
   ].filter((path) => existsSync(path));
 
 /** `9 links, 16 maps, 40 chains, 1 file`; empty if there is nothing. */
-export function partsText({ links, maps, rules, files }: InstanceParts): string {
+export function partsText({ links, maps, rules, files, addresses }: InstanceParts): string {
   const chains = rules.parts.reduce((sum, part) => sum + part.chains, 0);
   return [
     counted(links.length, 'link'),
     counted(maps.length, 'map'),
     counted(chains, 'chain'),
     counted(files.length, 'file'),
+    counted(addresses.length, 'address', 'addresses'),
   ]
     .filter((text) => text !== '')
     .join(', ');
 }
 
-const counted = (count: number, noun: string): string =>
-  count === 0 ? '' : `${count} ${noun}${count === 1 ? '' : 's'}`;
+const counted = (count: number, noun: string, many = `${noun}s`): string =>
+  count === 0 ? '' : `${count} ${count === 1 ? noun : many}`;

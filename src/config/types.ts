@@ -106,7 +106,7 @@ export interface OwnSettings {
 }
 
 /** auto: bpf, and rules for what this node cannot do with eBPF. */
-export type Engine = 'auto' | 'bpf' | 'iptables' | 'nftables';
+export type Engine = 'auto' | 'bpf' | 'iptables' | 'nftables' | 'userspace';
 
 export interface Config {
   readonly plan: PlanSettings;

@@ -92,6 +92,7 @@ const USED_BY: Readonly<Record<Engine, readonly string[]>> = {
   bpf: [],
   iptables: [...MIN_SYNC_PERIODS, 'iptables.localhostNodePorts'],
   nftables: [...MIN_SYNC_PERIODS, 'iptables.localhostNodePorts'],
+  userspace: [],
 };
 
 /** Fields of FairleadConfiguration that only the bpf engine uses. */
@@ -107,7 +108,7 @@ export const ownWarningsOf = (
   locate: Locate,
   engine: Engine,
 ): readonly Diagnostic[] =>
-  engine === 'iptables' || engine === 'nftables'
+  engine !== 'auto' && engine !== 'bpf'
     ? rowsThatApply(OF_BPF, input, locate).map(({ reason, ...rest }) => ({
         ...rest,
         reason: reason.replace('the iptables engine', `the ${engine} engine`),

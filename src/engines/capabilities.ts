@@ -54,6 +54,11 @@ export interface Capabilities {
   readonly directReturn: boolean;
   /** Why not, where others of its kind have it. */
   readonly noDirectReturn?: string | undefined;
+  /**
+   * Sockets of the agent stand between client and backend: at the addresses of Services, which the loopback device has, or
+   * at ports of 127.0.0.1. Absent: the kernel serves without the agent.
+   */
+  readonly relays?: 'addresses' | 'port-map';
 }
 
 const SOCKETS: OriginCapabilities = {
@@ -136,6 +141,24 @@ export const iptablesCapabilities = (
 
 /** On a node with both families. */
 export const IPTABLES: Capabilities = iptablesCapabilities(FAMILIES);
+
+const RELAYED: OriginCapabilities = { ...PACKETS, protocols: ['TCP', 'UDP'] };
+
+/** USERSPACE: sockets of the agent, which need no privilege. Backends see an address of the node, whoever asks. */
+export const userspaceCapabilities = (
+  relays: NonNullable<Capabilities['relays']>,
+): Capabilities => ({
+  dataplane: 'userspace',
+  families: FAMILIES,
+  serves: { pod: RELAYED, host: RELAYED, packet: RELAYED },
+  changesSctpPorts: false,
+  keepsLocalClients: false,
+  ...{ countsConnections: true, knowsNode: true, canBypass: false },
+  affinityClients: undefined,
+  algorithms: ALGORITHM_NAMES.filter((name) => name !== 'maglev'),
+  directReturn: false,
+  relays,
+});
 
 /** What a dynamic set of one endpoint holds. */
 export const AFFINITY_SET_CLIENTS = 65_535;

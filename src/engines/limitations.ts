@@ -14,6 +14,10 @@ export const LIMITATIONS = {
   AFFINITY_CLIENTS: 'session affinity remembers %d clients for each endpoint',
   ALGORITHMS: 'backends are chosen at random instead of by %a',
   DIRECT_RETURN: 'there is no direct return%w: what goes to other nodes is masqueraded',
+  PORT_MAP: 'addresses that the node lacks are at ports of 127.0.0.1: services -o wide has them',
+  CLIENT_ADDRESS: 'endpoints see an address of the node instead of the client',
+  RESETS: 'TCP connections that are to be dropped are reset',
+  AGENT: 'connections end with the agent, and none begin without it',
 } as const;
 
 export type LimitationCode = keyof typeof LIMITATIONS;
@@ -21,7 +25,7 @@ export type LimitationCode = keyof typeof LIMITATIONS;
 /** Of all that it serves. */
 export function limitationsOf(capabilities: Capabilities): readonly Limitation<LimitationCode>[] {
   const { dataplane, serves, countsConnections, knowsNode, canBypass } = capabilities;
-  const { affinityClients, directReturn, noDirectReturn, answersLoopback } = capabilities;
+  const { affinityClients, directReturn, noDirectReturn, answersLoopback, relays } = capabilities;
   const lacking = ALGORITHM_NAMES.filter((name) => !capabilities.algorithms.includes(name));
   const unweighted = lacking.filter((name) => !name.startsWith('weighted-'));
   const applies: Readonly<Record<LimitationCode, boolean>> = {
@@ -32,6 +36,10 @@ export function limitationsOf(capabilities: Capabilities): readonly Limitation<L
     AFFINITY_CLIENTS: affinityClients !== undefined,
     ALGORITHMS: lacking.length > 0,
     DIRECT_RETURN: serves.packet !== undefined && !directReturn,
+    PORT_MAP: relays === 'port-map',
+    CLIENT_ADDRESS: relays !== undefined,
+    RESETS: relays !== undefined,
+    AGENT: relays !== undefined,
   };
   const words: Readonly<Record<string, string>> = {
     '%d': `${affinityClients}`,

@@ -33,6 +33,8 @@ export interface FrontendView {
   /** Of packets that were translated; undefined: not known, or the packet layer is not loaded. */
   readonly toBackend?: Traffic;
   readonly toClient?: Traffic;
+  /** Where it is reached instead of its own address: `127.0.0.1:23817`. */
+  readonly reachedAt?: string;
 }
 
 export interface BackendView {

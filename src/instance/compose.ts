@@ -134,7 +134,7 @@ export async function compose(
   });
   closers.push({ close: () => agent.stop() });
   const nodeSockets = followNodeSockets({
-    ...{ addresses, read: listenersOf, clock: SYSTEM_CLOCK, log },
+    ...{ addresses, read: listenersBeside(dataplane), clock: SYSTEM_CLOCK, log },
     tell: (sockets) => agent.nodeHas(sockets),
   });
   closers.push(nodeSockets);
@@ -204,6 +204,12 @@ export async function compose(
     freeze,
   };
 }
+
+/** Who listens at addresses of the node; where the agent itself does, the kernel tells it of others when it binds. */
+const listenersBeside = ({
+  capabilities,
+}: Pick<ComposedDataplane, 'capabilities'>): typeof listenersOf =>
+  capabilities.relays === undefined ? listenersOf : () => [];
 
 interface Startable extends SourceProgress {
   readonly source: Source;

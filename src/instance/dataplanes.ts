@@ -20,6 +20,7 @@ import type { IptablesSettings } from '../engines/iptables/kernel/open.ts';
 import { createMoving, type InPlace } from '../engines/router/moving.ts';
 import { createRouter } from '../engines/router/router.ts';
 import type { Fallback, Snapshot } from '../engines/snapshot.ts';
+import { recordedAddresses, removeRecorded } from '../engines/userspace/kernel/open.ts';
 import { FairleadError, reasonOf } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import { type FallbackFacts, mayFallBack } from '../probe/fallback.ts';
@@ -35,7 +36,7 @@ export type RulesEngine = 'iptables' | 'nftables';
 
 export interface DataplaneSettings {
   /** The one to begin with, and why it is not bpf although --engine is auto. */
-  readonly engine: 'bpf' | RulesEngine;
+  readonly engine: 'bpf' | RulesEngine | 'userspace';
   readonly reason?: string | undefined;
   /** --engine: with auto rules serve what bpf cannot. */
   readonly asked: Engine;
@@ -67,6 +68,9 @@ export interface DataplaneSettings {
 /** @returns a function that opens the dataplane. Throws FairleadError if this machine cannot run one. */
 export function dataplaneOf(settings: DataplaneSettings, log: Logger): OpenDataplane {
   const { engine, reason } = settings;
+  if (engine === 'userspace') return () => ownSockets(settings, log);
+  // Connections to them would come to nobody.
+  removeRecorded(settings.runDir);
   if (engine !== 'bpf') {
     const fallback = reason === undefined ? undefined : { what: BOTH, reason };
     return () => onlyRules(settings, fallback, log);
@@ -157,6 +161,15 @@ async function openNftables(settings: Opening, log: Logger): Promise<OpenedRules
     engine: 'nftables',
   };
 }
+
+/** Loaded only if it is needed. */
+async function ownSockets({ runDir }: Opening, log: Logger): Promise<ComposedDataplane> {
+  const { openUserspaceDataplane } = await import('../engines/userspace/kernel/open.ts');
+  const addsAddresses = holds({ status: ownStatus() }, 'CAP_NET_ADMIN');
+  return createRouter([openUserspaceDataplane({ runDir, addsAddresses }, log)]);
+}
+
+export { recordedAddresses, removeRecorded };
 
 const FREE_WITHIN_MS = 10_000;
 const RETRY_MS = 100;

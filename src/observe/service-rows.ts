@@ -29,6 +29,7 @@ import type {
 } from '../plan/types.ts';
 import { type ExposureColumns, exposureOf, sourcesOf } from './exposure-rows.ts';
 import { type KernelState, sortedInSteps } from './rows.ts';
+import { viewColumns } from './view-columns.ts';
 
 export interface ServiceRow extends ExposureColumns {
   readonly namespace: string;
@@ -83,6 +84,8 @@ export interface ServiceRow extends ExposureColumns {
   /** Packets that were translated; undefined: not known, or the packet layer is not loaded. */
   readonly toBackend?: Traffic;
   readonly toClient?: Traffic;
+  /** Where its dataplane has it instead of at its own address: `127.0.0.1:23817`. */
+  readonly reachedAt?: string;
 }
 
 /**
@@ -241,7 +244,7 @@ function plannedRow(
     ),
     limits: unservedTexts(dataplanes, port, frontend),
     ...notesOf(service, port),
-    ...countersOf(views),
+    ...viewColumns(views),
   };
 }
 
@@ -372,27 +375,6 @@ function kernelOnlyRow(view: FrontendView, hasPlan: boolean): ServiceRow {
     kernelState: hasPlan ? 'extra' : 'unknown',
     servedBy: [view.dataplane],
     limits: [],
-    ...countersOf([view]),
+    ...viewColumns([view]),
   };
-}
-
-function countersOf(views: readonly FrontendView[]) {
-  const sum = (count: (view: FrontendView) => number | undefined): number | undefined => {
-    const counts = views.map(count).filter((one) => one !== undefined);
-    return counts.length === 0 ? undefined : counts.reduce((total, one) => total + one, 0);
-  };
-  return {
-    connections: sum(({ connections }) => connections),
-    refused: sum(({ refused }) => refused),
-    dropped: sum(({ dropped }) => dropped),
-    affinityHits: sum(({ affinityHits }) => affinityHits),
-    ...trafficOf(views),
-  };
-}
-
-/** Of the dataplane that counts packets. */
-function trafficOf(views: readonly FrontendView[]): Pick<ServiceRow, 'toBackend' | 'toClient'> {
-  const counting = views.find(({ toBackend }) => toBackend !== undefined);
-  if (counting?.toBackend === undefined || counting.toClient === undefined) return {};
-  return { toBackend: counting.toBackend, toClient: counting.toClient };
 }

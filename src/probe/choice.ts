@@ -5,8 +5,8 @@ import type { ErrorCode } from '../errors.ts';
 import { FEATURES, type FeatureName } from './features.ts';
 import { type Answer, type Results, resultOf } from './results.ts';
 
-export type Engine = 'auto' | 'bpf' | RulesEngine;
-export type ServedBy = 'bpf' | RulesEngine | 'nothing';
+export type Engine = 'auto' | 'bpf' | RulesEngine | 'userspace';
+export type ServedBy = Exclude<Engine, 'auto'> | 'nothing';
 type RulesEngine = 'iptables' | 'nftables';
 
 export interface Served {
@@ -86,6 +86,7 @@ const RULES = [
  * this order: docs/adr/0049). What could not be told counts as working: a start tries it.
  */
 export function engineOf(results: Results, asked: Engine): Served | Refused {
+  if (asked === 'userspace') return BY_SOCKETS;
   const sockets = firstNo(results, BPF_SOCKETS);
   const rules = iptablesProblem(results);
   const tables = nftablesProblem(results);
@@ -169,6 +170,11 @@ const byRules = (engine: RulesEngine, why: readonly string[]): Served => ({
   why,
   ways: NO_WAYS,
 });
+
+/** Needs nothing that a node may lack. */
+const BY_SOCKETS: Served = {
+  ...{ ok: true, sockets: 'userspace', packets: 'userspace', why: [], ways: NO_WAYS },
+};
 
 type Refusal = Pick<Refused, 'reason' | 'remedy'>;
 

@@ -116,6 +116,7 @@ function report(verb: string, parts: InstanceParts, { bpfRoot, annotation }: Rep
     print(`${verb} ${chains} chains and ${jumps} jumps to them in table ${table}`);
   }
   for (const text of parts.rules.kept) print(`kept ${text}`);
+  for (const address of parts.addresses) print(`${verb} address ${address} of the loopback device`);
   for (const path of parts.files) print(`${verb} file ${path}`);
   const summary = partsText(parts);
   if (summary === '' && annotation !== undefined) return;

@@ -30,7 +30,7 @@ export function probeCommand(): Command {
     'try what fairlead needs of this node, and say which engine a start uses; exits 3 if something is missing, 5 if no engine works',
   );
   const engine = new Option('--engine <engine>', 'engine that a start is asked for')
-    .choices(['auto', 'bpf', 'iptables', 'nftables'])
+    .choices(['auto', 'bpf', 'iptables', 'nftables', 'userspace'])
     .default('auto');
   return addOutputOption(command, ['table', 'wide', 'json', 'yaml'])
     .addOption(engine)

@@ -21,7 +21,6 @@ import { FairleadError } from '../../errors.ts';
 import type { InstanceSettings, OpenDataplane } from '../../instance/compose.ts';
 import { dataplaneOf, programsBelow } from '../../instance/dataplanes.ts';
 import { type Instance, type InstanceOptions, startInstance } from '../../instance/instance.ts';
-import { allEngines } from '../../instance/leftovers/engines.ts';
 import { checkCgroupRoot } from '../../instance/preflight/checks.ts';
 import { findOtherInstances } from '../../instance/preflight/other-instances.ts';
 import {
@@ -48,7 +47,7 @@ import { SYSTEM_CLOCK } from '../../sys/clock.ts';
 import { packageVersion } from '../../sys/package.ts';
 import { addAllFlags, flagValues } from '../config-flags.ts';
 import { deviceSettings } from '../device-settings.ts';
-import { type ChosenEngine, chooseEngine } from '../engine.ts';
+import { type ChosenEngine, chooseEngine, predecessorsOf } from '../engine.ts';
 import { say } from '../output.ts';
 import { createReadyFile } from '../ready-file.ts';
 import { StopSignals } from '../signals.ts';
@@ -96,7 +95,7 @@ async function serve(loaded: LoadedConfig, log: Logger, signals: StopSignals): P
     warnings.push(...applyKernelSettings(config, log));
   }
   const settings = await settingsOf(loaded, chosen, { log, warnings });
-  await warnOfOthers({ ...config, engine: chosen.engine }, log);
+  if (chosen.engine !== 'userspace') await warnOfOthers({ ...config, engine: chosen.engine }, log);
   if (chosen.engine === 'bpf') warnOfKubeProxy(config, log);
   const { isEphemeral } = config.own;
   const paths = { bpfRoot: resolve(config.own.bpfRoot), runDir: settings.runDir };
@@ -125,7 +124,7 @@ async function serve(loaded: LoadedConfig, log: Logger, signals: StopSignals): P
     instance.stop();
     readyFile.remove();
     if (!isEphemeral || instance.isHandedOver())
-      log.info({ signal }, 'stopped, traffic keeps flowing');
+      log.info({ signal }, stopText(chosen, instance.isHandedOver()));
     if (instance.isHandedOver()) void instance.answered().then(() => process.exit(0));
     else process.exit(0);
   };
@@ -144,9 +143,20 @@ async function serve(loaded: LoadedConfig, log: Logger, signals: StopSignals): P
   await instance.failed;
 }
 
+const stopText = ({ engine }: ChosenEngine, isHandedOver: boolean): string =>
+  engine === 'userspace' && !isHandedOver
+    ? 'stopped, and with it the connections that it relayed'
+    : 'stopped, traffic keeps flowing';
+
 /** What an agent that runs must have in common with this one, if --take-over is given. */
 function takesOverAs({ own }: Config, { engine }: ChosenEngine): InstanceOptions['takesOverAs'] {
   if (!own.takesOver) return undefined;
+  if (engine === 'userspace') {
+    throw new FairleadError(
+      'BAD_OPTION',
+      '--take-over has no effect on connections with --engine userspace, which end with the agent: leave it out, and stop the other agent first',
+    );
+  }
   const cgroupRoot = engine === 'bpf' ? checkCgroupRoot(rootOf(own)).path : undefined;
   return { bpfRoot: resolve(own.bpfRoot), cgroupRoot };
 }
@@ -272,11 +282,7 @@ async function settingsOf(
     warnings,
     openSource: await sourceOf(loaded, log),
     bpfRoot: resolve(own.bpfRoot),
-    predecessors: allEngines(resolve(own.bpfRoot), {
-      command: 'agent',
-      nodeName: config.plan.nodeName,
-      runDir: resolve(own.runDir),
-    }),
+    predecessors: predecessorsOf(config, chosen),
     openDataplane: dataplaneOf(
       {
         cgroupRoot: rootOf(own),

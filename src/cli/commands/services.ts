@@ -45,6 +45,7 @@ const COLUMNS: readonly Column<Rated<ServiceRow>>[] = [
   { title: 'INT-BACKENDS', isWide: true, cell: (row) => row.kernel },
   { title: 'EXT-BACKENDS', isWide: true, cell: externalBackends },
   { title: 'TERMINATING', isWide: true, cell: (row) => row.terminating },
+  { title: 'REACHED-AT', isWide: true, isRare: true, cell: (row) => row.reachedAt ?? '' },
   { title: 'SERVED-BY', isWide: true, cell: (row) => row.servedBy },
   { title: 'NOT-SERVED', isWide: true, cell: notServed },
 ];

@@ -65,7 +65,7 @@ describe('bash', () => {
     [['run', '--eph'], ['--ephemeral']],
     [
       ['run', '--engine', ''],
-      ['auto', 'bpf', 'iptables', 'nftables'],
+      ['auto', 'bpf', 'iptables', 'nftables', 'userspace'],
     ],
     [['run', '--engine', '=', 'i'], ['iptables']],
     [['run', '--detect-local-mode', 'Node'], ['NodeCIDR']],

@@ -12,7 +12,8 @@ const lacking = (): never => {
   throw new FairleadError('NO_BTF', 'this kernel has no BTF');
 };
 
-test('iptables is not checked for eBPF', () => {
+test('iptables and userspace are not checked for eBPF', () => {
+  expect(chooseEngine(configOf('userspace'), lacking)).toEqual({ engine: 'userspace' });
   expect(chooseEngine(configOf('iptables'), lacking)).toEqual({ engine: 'iptables' });
 });
 

@@ -36,13 +36,17 @@ test('every file of a run directory is found and removed', async () => {
 });
 
 test.each([
-  [{ links: [], maps: [], rules: NO_RULES, files: [] }, ''],
+  [{ links: [], maps: [], rules: NO_RULES, files: [], addresses: [] }, ''],
   [
     {
-      ...{ links: ['a'], maps: ['b', 'c'], files: [] },
+      ...{ links: ['a'], maps: ['b', 'c'], files: [], addresses: [] },
       rules: { ...NO_RULES, parts: [{ table: 'nat of iptables-nft', chains: 3, jumps: 3 }] },
     },
     '1 link, 2 maps, 3 chains',
+  ],
+  [
+    { links: [], maps: [], files: ['f'], addresses: ['192.0.2.10', '192.0.2.11'], rules: NO_RULES },
+    '1 file, 2 addresses',
   ],
 ])('%j in words', (parts, text) => {
   expect(partsText(parts)).toBe(text);

@@ -9,6 +9,7 @@ import {
   type Capabilities,
   IPTABLES,
   iptablesCapabilities,
+  userspaceCapabilities,
 } from '../../../src/engines/capabilities.ts';
 import type { FrontendId } from '../../../src/engines/entry.ts';
 import { LIMITATIONS, limitationsOf } from '../../../src/engines/limitations.ts';
@@ -56,6 +57,14 @@ describe('iptables', () => {
       reason: 'session affinity remembers 4000 clients for each endpoint',
     });
   });
+});
+
+test('userspace says where Services are, and whom endpoints see', () => {
+  const lacking = (relays: 'addresses' | 'port-map') =>
+    limitationsOf(userspaceCapabilities(relays)).map(({ code }) => code);
+  const always = ['BYPASS', 'ALGORITHMS', 'DIRECT_RETURN', 'CLIENT_ADDRESS', 'RESETS', 'AGENT'];
+  expect(lacking('addresses')).toEqual(always);
+  expect(lacking('port-map').toSorted()).toEqual([...always, 'PORT_MAP'].toSorted());
 });
 
 test('bpf has no limitation', () => {

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// A TCP listener of the agent: each connection that comes in gets one to the backend that is chosen for it. To close it ends
+// no connection.
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import type { Backend } from '../../../plan/types.ts';
+import type { Connecting } from '../choice/verdict.ts';
+import { relay } from './relay.ts';
+
+/** A choice that is counted: `ended` is called once. */
+export type Chosen =
+  | { readonly kind: 'forward'; readonly backend: Backend; readonly ended: () => void }
+  | { readonly kind: 'reject' | 'drop' };
+
+export interface Bound {
+  readonly port: number;
+  close(): void;
+}
+
+const BACKLOG = 4096;
+/** As long as the kernel tries with tcp_syn_retries 5; a client gives up sooner. */
+const CONNECT_MS = 60_000;
+
+/** @param port 0: any. Rejects with the error of the system call. */
+export async function listenTcp(
+  { address, port }: { readonly address: string; readonly port: number },
+  choose: (connecting: Connecting) => Chosen,
+): Promise<Bound> {
+  const server = createServer(
+    { allowHalfOpen: true, noDelay: true, pauseOnConnect: true },
+    (client) => accepted(client, choose),
+  );
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen({ host: address, port, ipv6Only: true, backlog: BACKLOG, exclusive: true }, () =>
+      resolve(),
+    );
+  });
+  // Of single connections, as when files run out: others go on.
+  server.on('error', () => undefined);
+  return { port: portOf(server), close: () => void server.close() };
+}
+
+function portOf(server: Server): number {
+  const address = server.address();
+  return typeof address === 'object' ? (address?.port ?? 0) : 0;
+}
+
+function accepted(client: Socket, choose: (connecting: Connecting) => Chosen): void {
+  const { remoteAddress, remotePort, localAddress } = client;
+  const lost = (): void => void client.destroy();
+  client.on('error', lost);
+  if (remoteAddress === undefined || remotePort === undefined || localAddress === undefined) {
+    lost(); // It has gone already.
+    return;
+  }
+  const chosen = choose({ client: remoteAddress, clientPort: remotePort, local: localAddress });
+  if (chosen.kind !== 'forward') {
+    client.resetAndDestroy();
+    return;
+  }
+  const { backend: to, ended } = chosen;
+  const backend = connect({ host: to.address, port: to.port, allowHalfOpen: true, noDelay: true });
+  const failed = (): void => {
+    client.resetAndDestroy();
+    backend.destroy();
+    ended();
+  };
+  backend.setTimeout(CONNECT_MS, () => backend.destroy(new Error('ETIMEDOUT')));
+  backend.once('error', failed);
+  const gone = (): void => void backend.destroy(new Error('the client is gone'));
+  client.once('close', gone);
+  backend.once('connect', () => {
+    backend.setTimeout(0);
+    backend.off('error', failed);
+    client.off('close', gone);
+    client.off('error', lost);
+    relay(client, backend, ended);
+  });
+}
