@@ -23,7 +23,7 @@ export const AGENT_SETTINGS = {
     ),
     default: '30s',
     help: 'how long a change of the folder waits if it would remove or empty most of ten or more Services (0s: no wait; default 30s)',
-    doc: 'how long a change waits if it would remove or empty more than half of ten or more Services: 0s, or 100ms to 576h. Empty means without an address or an endpoint. A change made while no agent ran waits, too. A restart begins the wait anew; after a reboot nothing waits',
+    doc: 'how long a change waits if it would remove or empty more than half of ten or more Services: 0s, or 100ms to 576h. Empty means without an address or an endpoint. While files come back one after the other, the rest waits on. A change made while no agent ran waits, too. A restart begins the wait anew; after a reboot nothing waits',
     written: ({ source }) =>
       source.kind === 'manifests' ? formatDuration(source.removalDelayMs) : undefined,
   },
