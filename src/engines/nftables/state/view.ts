@@ -3,7 +3,8 @@
 import type { Family, Protocol } from '../../../model/types.ts';
 import type { HeldFrontend } from '../../dataplane.ts';
 import type { FrontendId } from '../../entry.ts';
-import type { BackendView, FrontendView, PortId, Snapshot } from '../../snapshot.ts';
+import { backendViews } from '../../rules/backends.ts';
+import type { FrontendView, PortId, Snapshot } from '../../snapshot.ts';
 import {
   CLUSTER_IPS,
   NO_ENDPOINT_NODEPORTS,
@@ -101,17 +102,4 @@ function otherPorts(family: Family, { elements }: HeldTable): readonly HeldFront
     const id = { family, address, port: undefined, protocol: undefined };
     return service === undefined ? [] : [{ dataplane, id, service }];
   });
-}
-
-/** Each backend once for each Service port. Rules know no terminating ones: conntrack has their connections. */
-function backendViews(frontends: readonly FrontendView[]): readonly BackendView[] {
-  const views = new Map<string, BackendView>();
-  for (const { port, internal, external } of frontends) {
-    for (const backend of [...internal, ...external]) {
-      views.set(`${JSON.stringify(port)} ${backend}`, {
-        ...{ dataplane, backend, port, state: 'active' },
-      });
-    }
-  }
-  return [...views.values()];
 }

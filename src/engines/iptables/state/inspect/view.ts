@@ -5,7 +5,8 @@ import type { Family, Protocol } from '../../../../model/types.ts';
 import { IPTABLES } from '../../../capabilities.ts';
 import type { HeldFrontend } from '../../../dataplane.ts';
 import type { FrontendId } from '../../../entry.ts';
-import type { BackendView, FrontendView, PortId, Snapshot } from '../../../snapshot.ts';
+import { backendViews } from '../../../rules/backends.ts';
+import type { FrontendView, PortId, Snapshot } from '../../../snapshot.ts';
 import { parseTables } from '../../rules/parse.ts';
 import type { Rule } from '../../rules/types.ts';
 import { type BackendSets, backendSets } from './sets.ts';
@@ -125,17 +126,4 @@ function otherPorts(family: Family, { rulesOf }: ReadRules): readonly HeldFronte
     const service = `${names['namespace']}/${names['name']}`;
     return [{ dataplane, id: { family, address, port: undefined, protocol: undefined }, service }];
   });
-}
-
-/** Each backend once for each Service port. Rules know no terminating ones: conntrack has their connections. */
-function backendViews(frontends: readonly FrontendView[]): readonly BackendView[] {
-  const views = new Map<string, BackendView>();
-  for (const { port, internal, external } of frontends) {
-    for (const backend of [...internal, ...external]) {
-      views.set(`${JSON.stringify(port)} ${backend}`, {
-        ...{ dataplane, backend, port, state: 'active' },
-      });
-    }
-  }
-  return [...views.values()];
 }
