@@ -48,7 +48,7 @@ flags+=("${more_flags[@]}")
 
 # A separate folder, so that two concurrent builds do not mix their objects.
 mkdir -p "$out"
-objects=$(mktemp -d "$out/$name.XXXXXX")
+objects=$(mktemp -d -p "$out")
 trap 'rm -rf "$objects"' EXIT
 
 # sources: with a NUL after each. Not what else may be below this folder: packages that npm has put there.
