@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // KUBE-EXT-: which set the clients of an external address or NodePort get, and who of them is masqueraded.
 // KUBE-FW-: who may use an address or NodePort with source ranges. Both in nat.
+
 import type { SourceFilter } from '../../../model/types.ts';
 import type { ServicePortPlan, TrafficRule } from '../../../plan/types.ts';
+import type { ServiceChains } from '../../rules/chains.ts';
 import { isFilled, type TrafficRules } from '../../rules/served.ts';
-import { type ServiceChains, servicePortName } from '../rules/names.ts';
+import { servicePortName } from '../rules/names.ts';
 import type { Rule, Target } from '../rules/types.ts';
 import type { ServiceContext } from './settings.ts';
 import { fromPods, jumpTo, MASQUERADE } from './targets.ts';

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is refused or dropped because there is no backend for it, or because of its source. In filter: it meets only
 // what nat has not translated.
+
 import type { Frontend, ServicePortPlan } from '../../../plan/types.ts';
+import type { ServiceChains } from '../../rules/chains.ts';
 import { emptyVerdict, isServed } from '../../rules/served.ts';
-import { type ServiceChains, servicePortName } from '../rules/names.ts';
+import { servicePortName } from '../rules/names.ts';
 import type { Rule, Target } from '../rules/types.ts';
 import { frontendMatch } from './backend-chains.ts';
 import type { Fragment } from './fragment.ts';

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // One service port -> its chains and its rules in shared chains. The plan has decided all policy.
+
 import { canonicalPrefix, familyOf, hostPrefix, prefixContains } from '../../../lib/ip.ts';
 import type { Frontend, Scope, ServicePortPlan } from '../../../plan/types.ts';
+import type { ServiceChains } from '../../rules/chains.ts';
 import { isServed, type TrafficRules } from '../../rules/served.ts';
-import { type ServiceChains, serviceChains, servicePortName } from '../rules/names.ts';
+import { serviceChains, servicePortName } from '../rules/names.ts';
 import type { Chain, Rule } from '../rules/types.ts';
 import { clusterIpMasquerading, frontendMatch, renderSet, setRules } from './backend-chains.ts';
 import { externalRules, sourceRules } from './external-chains.ts';

@@ -2,10 +2,12 @@
 // The names of chains, as kube-proxy computes them (portProtoHash and servicePortEndpointChainName in proxier.go), so
 // that its rules and ours are replaced by each other chain by chain.
 //   {default, web, http, TCP} -> KUBE-SVC-OVTWZ4GROBJZO4C5
+
 import { hostPort } from '../../../lib/address-bytes.ts';
 import { flatText } from '../../../lib/compact.ts';
 import { shortDigest } from '../../../lib/digest.ts';
 import type { Backend, ServicePortPlan } from '../../../plan/types.ts';
+import type { ServiceChains } from '../../rules/chains.ts';
 
 export type NamedPort = Pick<ServicePortPlan, 'namespace' | 'name' | 'portName' | 'protocol'>;
 
@@ -14,17 +16,6 @@ export const servicePortName = ({ namespace, name, portName }: NamedPort): strin
   portName === '' ? `${namespace}/${name}` : `${namespace}/${name}:${portName}`;
 
 const hashedText = (port: NamedPort): string => servicePortName(port) + port.protocol.toLowerCase();
-
-export interface ServiceChains {
-  /** KUBE-SVC-: backends of all nodes. */
-  readonly cluster: string;
-  /** KUBE-SVL-: backends of this node. */
-  readonly local: string;
-  /** KUBE-EXT-: what reaches it at addresses for clients from outside. */
-  readonly external: string;
-  /** KUBE-FW-: load balancer addresses with source ranges. */
-  readonly firewall: string;
-}
 
 export function serviceChains(port: NamedPort): ServiceChains {
   const digest = shortDigest(hashedText(port));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One service port -> its chains, and its elements of the maps that lead to them. The plan has decided all policy.
+
 import type { Frontend, Scope, ServicePortPlan, TrafficRule } from '../../../plan/types.ts';
+import type { ServiceChains } from '../../rules/chains.ts';
 import { emptyVerdict, isFilled, isServed, type TrafficRules } from '../../rules/served.ts';
 import {
   CLUSTER_IPS,
@@ -12,7 +14,6 @@ import {
   REJECT_CHAIN,
   SERVICE_IPS,
   SERVICE_NODEPORTS,
-  type ServiceChains,
   serviceChains,
   servicePortComment,
 } from '../rules/names.ts';

@@ -2,9 +2,11 @@
 // Names in the table, as kube-proxy's nftables mode computes them (hashAndTruncate in its proxier.go), so that who knows
 // its rules knows ours.
 //   {default, web, http, TCP} -> service-E2TLM5N3-default/web/tcp/http
+
 import { shortDigest } from '../../../lib/digest.ts';
 import type { Family, Protocol } from '../../../model/types.ts';
 import type { Backend, ServicePortPlan } from '../../../plan/types.ts';
+import type { ServiceChains } from '../../rules/chains.ts';
 
 /** Not kube-proxy's, whose agent would remove what it does not know. */
 export const TABLE = 'fairlead';
@@ -26,17 +28,6 @@ const MAX_LENGTH = 240;
 function hashed(text: string): string {
   const name = `${shortDigest(text).slice(0, 8)}-${text}`;
   return name.length <= MAX_LENGTH ? name : `${name.slice(0, MAX_LENGTH - 3)}...`;
-}
-
-export interface ServiceChains {
-  /** Backends of all nodes. */
-  readonly cluster: string;
-  /** Backends of this node. */
-  readonly local: string;
-  /** What reaches it at addresses for clients from outside. */
-  readonly external: string;
-  /** Sources that may use it. */
-  readonly firewall: string;
 }
 
 export function serviceChains(port: NamedPort): ServiceChains {
