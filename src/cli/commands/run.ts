@@ -45,6 +45,7 @@ import { manifestsSource } from '../../source/manifests/source.ts';
 import type { Source } from '../../source/source.ts';
 import { SYSTEM_CLOCK } from '../../sys/clock.ts';
 import { packageVersion } from '../../sys/package.ts';
+import { forgetStart } from '../../sys/process/memory.ts';
 import { addAllFlags, flagValues } from '../config-flags.ts';
 import { deviceSettings } from '../device-settings.ts';
 import { type ChosenEngine, chooseEngine, predecessorsOf } from '../engine.ts';
@@ -106,8 +107,12 @@ async function serve(loaded: LoadedConfig, log: Logger, signals: StopSignals): P
     takesOverAs: takesOverAs(config, chosen),
     // Before anything is attached: a start that is ended halfway would leave it behind.
     beforeLocks: () => signals.hold(isEphemeral ? ['SIGHUP'] : []),
-    onServing: readyFile.write,
+    onServing: () => {
+      forgetStart();
+      readyFile.write();
+    },
   };
+  forgetStart();
   const instance =
     removal === undefined
       ? await startInstance(settings, log, options)
