@@ -58,6 +58,7 @@ export {
   mountBpffs,
   possibleCpus,
   receiveDescriptors,
+  releaseProgram,
   sendDescriptors,
   setTrimThreshold,
   unmount,

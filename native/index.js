@@ -40,6 +40,7 @@ export const {
   receiveDescriptors,
   removeTcFilter,
   sendDescriptors,
+  releaseProgram,
   setTrimThreshold,
   tcFilter,
   tcxPrograms,

@@ -104,6 +104,7 @@ export const connectSockets: Native['connectSockets'] = (...args) =>
   addon().connectSockets(...args);
 export const destroySockets: Native['destroySockets'] = (...args) =>
   addon().destroySockets(...args);
+export const releaseProgram: Native['releaseProgram'] = () => addon().releaseProgram();
 export const setTrimThreshold: Native['setTrimThreshold'] = (...args) =>
   addon().setTrimThreshold(...args);
 export const libbpfVersion: Native['libbpfVersion'] = () => addon().libbpfVersion();

@@ -36,6 +36,7 @@ import {
 } from '../../instance/preflight/sysctls.ts';
 import { createLogger, type Logger } from '../../log.ts';
 import type { Problem } from '../../model/problem.ts';
+import { forgetStart } from '../../sys/process/memory.ts';
 import { addAllFlags, flagValues } from '../config-flags.ts';
 import { deviceSettings } from '../device-settings.ts';
 import { type ChosenEngine, chooseEngine, predecessorsOf } from '../engine.ts';
@@ -98,8 +99,12 @@ async function serve(loaded: LoadedConfig, log: Logger, signals: StopSignals): P
     takesOverAs: takesOverAs(config, chosen),
     // Before anything is attached: a start that is ended halfway would leave it behind.
     beforeLocks: () => signals.hold(isEphemeral ? ['SIGHUP'] : []),
-    onServing: readyFile.write,
+    onServing: () => {
+      forgetStart();
+      readyFile.write();
+    },
   };
+  forgetStart();
   const instance =
     removal === undefined
       ? await startInstance(settings, log, options)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every program loads on Debian's kernels and on the running one, or is refused as docs/internals.md says, whose table of instructions is
+// Every program loads on Debian's kernels and on the running one, or is refused as instructions.md says, whose table of instructions is
 // compared. FAIRLEAD_UPDATE_DOCS=1 writes that table instead.
 import { mkdirSync } from 'node:fs';
 import { release } from 'node:os';
@@ -59,7 +59,7 @@ describe.each([...counted])('Linux %s', (kernel, counts) => {
   });
 
   test.skipIf(!table.has(kernel))(
-    'docs/internals.md has every program, and its instructions',
+    'instructions.md has every program, and its instructions',
     () => {
       const column = table.get(kernel)!;
       expect([...column.keys()].sort()).toEqual([...programs].sort());
