@@ -10,8 +10,8 @@ import type { DeviceView } from '../../snapshot.ts';
 import { type RowTarget, TrackedTable } from '../../tracked-table.ts';
 import { codeOf } from '../errors.ts';
 import type { DeviceValue } from '../layout/packet-layout.ts';
-import type { XdpFollower } from '../xdp/follower.ts';
 import { type DeviceLinks, DIRECTIONS, type Direction } from './device-links.ts';
+import type { EarlyPath } from './early-path.ts';
 import { type DeviceDecision, type DevicePolicy, decideDevices } from './policy.ts';
 import { createProgramLoads, type ProgramLoads } from './program-loads.ts';
 
@@ -26,18 +26,12 @@ export interface FollowerParts {
   readonly policy: DevicePolicy;
   readonly links: DeviceLinks;
   readonly table: DeviceTable;
-  /** undefined: it is never used. */
-  readonly xdp?: DeviceXdp | undefined;
+  /** What forwards before the programs of tc. */
+  readonly early?: readonly EarlyPath[];
   readonly clock: Clock;
   /** This process has said what is attached, and only loads other programs. */
   readonly isAgain?: boolean | undefined;
   readonly log: Pick<Logger, 'info' | 'warn'>;
-}
-
-/** What XDP needs to know of devices, and they of it. */
-export interface DeviceXdp extends Pick<XdpFollower, 'isTarget' | 'isServed' | 'leave' | 'view'> {
-  /** Devices have changed, or what is attached to them. */
-  onChange(): void;
 }
 
 /** Adopts what an earlier agent attached, and attaches what is missing. */
@@ -63,6 +57,7 @@ const NAMED = 5;
 export class DeviceFollower {
   readonly #parts: FollowerParts;
   readonly #entries: TrackedTable<number, string>;
+  readonly #early: readonly EarlyPath[];
   readonly #held = new Map<number, Held>();
   readonly #failures = new Map<number, Failure>();
   readonly #backoff;
@@ -75,6 +70,7 @@ export class DeviceFollower {
 
   constructor(parts: FollowerParts) {
     this.#parts = parts;
+    this.#early = parts.early ?? [];
     this.#entries = new TrackedTable(parts.table);
     this.#backoff = createBackoff(
       { firstMs: 100, maxMs: 30_000, jitter: 'equal' },
@@ -108,7 +104,7 @@ export class DeviceFollower {
     return this.#decisions.map((one) => ({ ...one, isAttached: this.#isAttached(one) }));
   }
 
-  /** Writes what has changed of XDP. */
+  /** Writes what has changed of early paths. */
   refresh(): void {
     if (!this.#isClosed) this.#reconcile();
   }
@@ -152,7 +148,7 @@ export class DeviceFollower {
     const served = wanted.filter((decision) => this.#hasPrograms(decision));
     const attached = new Set(ATTACH_ORDER.flatMap((one) => this.#attach(served, one)));
     this.#report({ attached: [...attached], detached, before });
-    this.#parts.xdp?.onChange();
+    for (const path of this.#early) path.onChange();
   }
 
   /** If they are being loaded, the device is reconciled again after that. */
@@ -175,9 +171,9 @@ export class DeviceFollower {
 
   /** Ingress first: no request is translated whose replies are not. */
   #detach(ifindex: number, { directions }: Held): boolean {
-    const { links, xdp } = this.#parts;
+    const { links } = this.#parts;
     return this.#try(ifindex, () => {
-      xdp?.leave(ifindex);
+      for (const path of this.#early) path.leave(ifindex);
       for (const direction of DIRECTIONS) {
         if (!directions.has(direction)) continue;
         links.detach(ifindex, direction);
@@ -204,11 +200,11 @@ export class DeviceFollower {
 
   /** To be written before the programs that look it up are attached. */
   #enter({ link: { ifindex, name, mac }, ...decision }: DeviceDecision): void {
-    const isXdpTarget = this.#parts.xdp?.isTarget(ifindex) ?? false;
-    const isServed = this.#parts.xdp?.isServed(ifindex) ?? false;
+    const takesFrames = this.#early.some((path) => path.isTarget(ifindex));
+    const isServed = this.#early.some((path) => path.isServed(ifindex));
     const { isL3, isPod, dropsOthers, isUplink, role, snat } = decision;
     const [leadsToPod, isTunnel] = [role === 'pod', role === 'tunnel'];
-    const flags = { isPod, leadsToPod, isXdpTarget, dropsOthers, isUplink, isTunnel };
+    const flags = { isPod, leadsToPod, takesFrames, dropsOthers, isUplink, isTunnel };
     const value: DeviceValue = { ifindex, snat, ...flags, mac: isServed ? mac : undefined };
     this.#hold(ifindex, { name, isL3 });
     this.#entries.set(ifindex, JSON.stringify(value));
@@ -284,10 +280,9 @@ export class DeviceFollower {
     const { link, role, reason, snat } = decision;
     const { ifindex, name, kind } = link;
     const failure = this.#failures.get(ifindex);
-    const xdp = this.#parts.xdp?.view(ifindex);
     return {
       ...{ name, ifindex, kind, role, isAttached: this.#isAttached(decision) },
-      ...(xdp && { xdp }),
+      ...Object.assign({}, ...this.#early.map((path) => path.view(ifindex))),
       reason: failure?.reason ?? reason,
       isFailed: failure !== undefined,
       ingress: this.#order(ifindex, 'ingress'),

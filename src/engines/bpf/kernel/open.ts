@@ -72,8 +72,6 @@ export interface BpfSettings {
 const SOCKET_OBJECT = 'sock.bpf.o';
 const PACKET_OBJECT = 'packet.bpf.o';
 const SWEEP_OBJECT = 'sweep.bpf.o';
-const XDP_OBJECT = 'xdp.bpf.o';
-const XDP_WATCH_OBJECT = 'xdp_watch.bpf.o';
 const CARRY_OBJECT = 'carry.bpf.o';
 const CARRY_CONN_OBJECT = 'carry_conn.bpf.o';
 
@@ -334,10 +332,7 @@ async function openPackets(
     const parts = {
       programs: early.programs,
       sweepObject: readObject(SWEEP_OBJECT),
-      xdpObjects: {
-        forward: () => readObject(XDP_OBJECT),
-        watch: () => readObject(XDP_WATCH_OBJECT),
-      },
+      readObject,
       sizes: maxEntries(mapSizes),
       timeouts: flowTimeouts(conntrack),
       ...{ bpfRoot, resetsTcp, answersPing, hasDirectReturn, secretFile },

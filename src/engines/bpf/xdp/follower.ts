@@ -4,7 +4,7 @@
 import { reasonOf } from '../../../errors.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../log.ts';
-import type { XdpView } from '../../snapshot.ts';
+import type { EarlyView } from '../../snapshot.ts';
 import { codeOf } from '../errors.ts';
 import type { XdpEnd } from './links.ts';
 import { createLossWindow, type LossWindow, type XdpTraffic } from './losses.ts';
@@ -45,7 +45,7 @@ export interface XdpFollower {
   begin(): void;
   /** Before the programs of tc are detached. Fine if XDP is not there. */
   leave(ifindex: number): void;
-  view(ifindex: number): XdpView | undefined;
+  view(ifindex: number): EarlyView | undefined;
   /** Detaches what somebody else has broken; returns the names of these devices, where a new trial begins. */
   repair(): readonly string[];
   /** Trials end; XDP stays attached where it is trusted. Idempotent. */
@@ -129,7 +129,7 @@ class Follower implements XdpFollower {
     if (held !== undefined) this.#release(ifindex, held);
   }
 
-  view(ifindex: number): XdpView | undefined {
+  view(ifindex: number): EarlyView | undefined {
     const held = this.#held.get(ifindex);
     if (held !== undefined) {
       const { phase, reason, traffic } = held;

@@ -168,7 +168,11 @@ describe('what is read', () => {
       ['entries{map="fl_frontend4"} 3', 'max_entries{map="fl_frontend4"} 9'],
     ],
     [
-      { xdp: () => [{ device: 'eth0', state: 'on', reason: '', sent: 70, lost: 3 }] },
+      {
+        earlyPaths: () => [
+          { by: 'XDP', device: 'eth0', state: 'on', reason: '', sent: 70, lost: 3 },
+        ],
+      },
       'fairlead_xdp_',
       [
         'device{device="eth0",state="on"} 1',

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from 'vitest';
-import type { XdpView } from '../../../../src/engines/snapshot.ts';
-import { followXdp } from '../../../../src/server/events/xdp.ts';
+import type { EarlyView } from '../../../../src/engines/snapshot.ts';
+import { followRefusedDevices } from '../../../../src/server/events/refused-devices.ts';
 
-type Device = XdpView & { readonly device: string };
+type Device = EarlyView & { readonly device: string };
 
 function follow() {
   const pending: (() => void)[] = [];
   const notes: string[] = [];
   let devices: readonly Device[] = [];
-  const end = followXdp({
+  const end = followRefusedDevices({
     devices: () => devices,
     record: (reason, target, note) => {
       expect([reason, target]).toEqual(['XDPRefused', { kind: 'Node', name: 'n1' }]);
@@ -24,7 +24,10 @@ function follow() {
     },
   });
   /** What is said until the next look: the devices that are refused, with the reason. */
-  const look = (refused: Readonly<Record<string, string>>, state: XdpView['state'] = 'refused') => {
+  const look = (
+    refused: Readonly<Record<string, string>>,
+    state: EarlyView['state'] = 'refused',
+  ) => {
     devices = Object.entries(refused).map(([device, reason]) => ({
       ...{ device, state, reason, sent: 0, lost: 0 },
     }));

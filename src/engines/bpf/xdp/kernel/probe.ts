@@ -8,11 +8,11 @@ import type { Link } from '../../../../sys/netlink/records.ts';
 import { addVeth } from '../../../../sys/netlink/veth.ts';
 import { CouldNotTell, type ProbeSandbox } from '../../../../sys/probe-sandbox.ts';
 import { ALL_FEATURES } from '../../features.ts';
-import type { Trial, XdpTarget } from '../../xdp/xdp-device.ts';
-import { pinFolder } from '../loader/pins.ts';
-import { createKernelXdp } from '../xdp/kernel-xdp.ts';
-import { loadXdp } from '../xdp/programs.ts';
-import { readObject, SMALL } from './objects.ts';
+import { pinFolder } from '../../kernel/loader/pins.ts';
+import { readObject, SMALL } from '../../kernel/probe/objects.ts';
+import type { Trial, XdpTarget } from '../xdp-device.ts';
+import { createKernelXdp } from './kernel-xdp.ts';
+import { loadXdp, readObjects, XDP_PROGRAM } from './programs.ts';
 
 const SENDER = 'probe0';
 const RECEIVER = 'probe1';
@@ -23,10 +23,10 @@ export async function forwardByXdp(sandbox: ProbeSandbox): Promise<string> {
   const bpfRoot = `${sandbox.bpfRoot()}-xdp`;
   const devices = vethPair();
   const loaded = await loadXdp({
-    objects: { forward: () => readObject('xdp.bpf.o'), watch: () => readObject('xdp_watch.bpf.o') },
+    objects: readObjects(readObject),
     ...{ bpfRoot, sizes: SMALL, features: ALL_FEATURES, maps: new Map() },
   });
-  const { verifiedInsns } = loaded.program('fl_xdp').info;
+  const { verifiedInsns } = loaded.program(XDP_PROGRAM).info;
   const kernel = createKernelXdp({
     ...{ folder: pinFolder(bpfRoot).links, loaded },
     load: () => Promise.resolve(loaded),

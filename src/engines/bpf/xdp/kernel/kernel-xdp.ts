@@ -9,15 +9,14 @@ import * as native from '../../../../sys/native.ts';
 import { askNeighbours } from '../../../../sys/netlink/neighbours.ts';
 import { xdpProgramOf } from '../../../../sys/netlink/xdp-program.ts';
 import { codeOf } from '../../errors.ts';
-import { XDP_PROGRAM } from '../../layer.ts';
-import { linksOf, writeLinks, type XdpFamily, type XdpLink } from '../../xdp/links.ts';
-import type { XdpTraffic } from '../../xdp/losses.ts';
-import { testFrame } from '../../xdp/test-frame.ts';
-import type { Trial, XdpKernel, XdpTarget } from '../../xdp/xdp-device.ts';
-import { xdpPins } from '../devices/device-pins.ts';
-import { linkPin, unpin } from '../loader/pins.ts';
+import { earlyPins } from '../../kernel/devices/device-pins.ts';
+import { linkPin, unpin } from '../../kernel/loader/pins.ts';
+import { linksOf, writeLinks, type XdpFamily, type XdpLink } from '../links.ts';
+import type { XdpTraffic } from '../losses.ts';
+import { testFrame } from '../test-frame.ts';
+import type { Trial, XdpKernel, XdpTarget } from '../xdp-device.ts';
 import { createCounts, type XdpCounts } from './counts.ts';
-import type { LoadedXdp } from './programs.ts';
+import { type LoadedXdp, XDP_PROGRAM } from './programs.ts';
 
 export interface KernelXdpParts {
   /** Folder of the pins. */
@@ -51,7 +50,7 @@ class KernelXdp implements ClosableKernelXdp {
   }
 
   adopt(): readonly { readonly ifindex: number; readonly name: string }[] {
-    return xdpPins(this.#parts.folder).flatMap(({ path, device: name }) => {
+    return earlyPins(this.#parts.folder, [XDP_PROGRAM]).flatMap(({ path, device: name }) => {
       const link = native.openPinnedLink(path);
       try {
         const { ifindex = 0, programId } = link;

@@ -4,49 +4,30 @@
 import { reasonOf } from '../../../../errors.ts';
 import type { Logger } from '../../../../log.ts';
 import { SYSTEM_CLOCK } from '../../../../sys/clock.ts';
-import type { BpfMap } from '../../../../sys/native.ts';
 import type { NetworkFollower } from '../../../../sys/netlink/follow.ts';
-import type { DeviceFollower, DeviceXdp } from '../../devices/follower.ts';
-import type { Features } from '../../layout/packet-layout.ts';
-import { candidatesOf } from '../../xdp/candidates.ts';
-import { createXdpFollower, type XdpCandidate, type XdpFollower } from '../../xdp/follower.ts';
-import { detachPinned, xdpPins } from '../devices/device-pins.ts';
-import { pinFolder } from '../loader/pins.ts';
+import type { EarlyPathKind, FollowedDevices, OpenEarlyPath } from '../../devices/early-path.ts';
+import { detachPinned, earlyPins } from '../../kernel/devices/device-pins.ts';
+import { pinFolder } from '../../kernel/loader/pins.ts';
+import { candidatesOf } from '../candidates.ts';
+import { createXdpFollower, type XdpCandidate } from '../follower.ts';
 import { type ClosableKernelXdp, createKernelXdp } from './kernel-xdp.ts';
-import { type LoadedXdp, loadXdp, type XdpObjects } from './programs.ts';
+import { type LoadedXdp, loadXdp, readObjects, XDP_PROGRAM } from './programs.ts';
 
-export interface OpenXdp extends DeviceXdp, Pick<XdpFollower, 'begin' | 'repair'> {
-  /** Once: the devices that it is about. */
-  follow(devices: DeviceFollower, network: Pick<NetworkFollower, 'current'>): void;
-  /** What is trusted stays attached. */
-  close(): void;
-}
+export const XDP: EarlyPathKind = { name: 'xdp', prepare };
 
-export interface OpenXdpParts {
-  readonly xdpObjects: XdpObjects;
-  readonly bpfRoot: string;
-  readonly sizes: Readonly<Record<string, number>>;
-  readonly features: Features;
-  readonly log: Pick<Logger, 'info' | 'warn'>;
-}
-
-/** Links of an earlier agent go on with its program until this is called. undefined: --xdp asks for it on no device. */
-export type AdoptXdp = () => OpenXdp | undefined;
-
-/** Loads what links of an earlier agent are to run. */
-export async function prepareXdp(
-  entries: readonly string[],
-  { maps }: { readonly maps: ReadonlyMap<string, BpfMap> },
-  { xdpObjects, bpfRoot, sizes, features, log }: OpenXdpParts,
-): Promise<AdoptXdp> {
+async function prepare(
+  ...[entries, { maps }, parts]: Parameters<EarlyPathKind['prepare']>
+): ReturnType<EarlyPathKind['prepare']> {
+  const { readObject, bpfRoot, sizes, features, log } = parts;
   const { links: folder } = pinFolder(bpfRoot);
+  const pinned = earlyPins(folder, [XDP_PROGRAM]);
   if (entries.every((entry) => entry.endsWith('off'))) {
-    for (const { path } of xdpPins(folder)) detachPinned(path, () => undefined);
+    for (const { path } of pinned) detachPinned(path, () => undefined);
     return () => undefined;
   }
   const load = (): Promise<LoadedXdp> =>
-    loadXdp({ objects: xdpObjects, bpfRoot, sizes, features, maps });
-  const loaded = xdpPins(folder).length > 0 ? await orWarn(load, log) : undefined;
+    loadXdp({ objects: readObjects(readObject), bpfRoot, sizes, features, maps });
+  const loaded = pinned.length > 0 ? await orWarn(load, log) : undefined;
   return () => withKernel(createKernelXdp({ folder, loaded, load }), entries, log);
 }
 
@@ -67,8 +48,8 @@ function withKernel(
   kernel: ClosableKernelXdp,
   entries: readonly string[],
   log: Pick<Logger, 'info' | 'warn'>,
-): OpenXdp {
-  let devices: DeviceFollower | undefined;
+): OpenEarlyPath {
+  let devices: FollowedDevices | undefined;
   let network: Pick<NetworkFollower, 'current'> | undefined;
   const candidates = (): readonly XdpCandidate[] => {
     const current = network?.current();
@@ -81,7 +62,10 @@ function withKernel(
     isTarget: follower.isTarget.bind(follower),
     isServed: follower.isServed.bind(follower),
     leave: follower.leave.bind(follower),
-    view: follower.view.bind(follower),
+    view(ifindex) {
+      const xdp = follower.view(ifindex);
+      return xdp === undefined ? {} : { xdp };
+    },
     begin: follower.begin.bind(follower),
     repair: follower.repair.bind(follower),
     onChange() {

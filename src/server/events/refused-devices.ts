@@ -6,8 +6,8 @@ import type { EventRecorder } from './recorder.ts';
 
 const INTERVAL_MS = 10_000;
 
-export interface XdpEventsParts {
-  readonly devices: AgentReaders['xdp'];
+export interface RefusedDevicesParts {
+  readonly devices: AgentReaders['earlyPaths'];
   readonly record: EventRecorder['record'];
   readonly nodeName: string;
   readonly clock: Pick<Clock, 'after'>;
@@ -20,7 +20,12 @@ const MAX_LOOKS = 6;
  * Records one Event for all new reasons of devices, when no other has come for an interval: of Events with a reason of
  * their own for each, three are sent at once. @returns a function that ends it
  */
-export function followXdp({ devices, record, nodeName, clock }: XdpEventsParts): () => void {
+export function followRefusedDevices({
+  devices,
+  record,
+  nodeName,
+  clock,
+}: RefusedDevicesParts): () => void {
   const known = new Map<string, string>();
   const untold = new Map<string, string>();
   let looks = 0;

@@ -3,19 +3,24 @@
 // and watch devices.
 import { statSync } from 'node:fs';
 import { FairleadError } from '../../../../errors.ts';
-import { deviceOffsets } from '../../../../sys/btf/xdp.ts';
+import { deviceOffsets } from '../../../../sys/btf/net-device.ts';
 import type { BpfLink, BpfMap, BpfProgram } from '../../../../sys/native.ts';
 import { featureRodata } from '../../features.ts';
-import { type Rodata, XDP_PROGRAM } from '../../layer.ts';
+import { type Attached, attachLayer, mapNamed } from '../../kernel/loader/attach.ts';
+import type { Rodata } from '../../layer.ts';
 import { encodeU32 } from '../../layout/layout.ts';
 import type { Features } from '../../layout/packet-layout.ts';
-import { type Attached, attachLayer, mapNamed } from '../loader/attach.ts';
 
 export interface XdpObjects {
   /** xdp.bpf.o and xdp_watch.bpf.o. */
   readonly forward: () => Uint8Array;
   readonly watch: () => Uint8Array;
 }
+
+export const readObjects = (read: (name: string) => Uint8Array): XdpObjects => ({
+  forward: () => read('xdp.bpf.o'),
+  watch: () => read('xdp_watch.bpf.o'),
+});
 
 export interface XdpProgramsParts {
   readonly objects: XdpObjects;
@@ -35,6 +40,8 @@ export interface LoadedXdp {
   readonly links: BpfMap;
   close(): void;
 }
+
+export const XDP_PROGRAM = 'fl_xdp';
 
 /** BPF_F_XDP_HAS_FRAGS (Linux 5.18): devices whose frames do not fit into a page take the program, too. */
 const HAS_FRAGS = 1 << 5;
