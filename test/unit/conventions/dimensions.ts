@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// What can be deleted: a folder or two, and what registers them. Nothing else of the product names such a dimension in its code, so
+// that whoever does not use it need not read it.
+import { type SourceFile, sourceFile, type Violation } from './source-file.ts';
+
+/** A whole line; a row of a table by its key, `key: {` to its end; or an entry of the list in the line that has `of`. */
+type Registration =
+  | string
+  | { readonly row: string }
+  | { readonly of: string; readonly entry: string };
+
+export interface Dimension {
+  /** Of identifiers that name it. */
+  readonly word: RegExp;
+  /** Of `src`, and of `bpf`: they go. */
+  readonly folders: readonly string[];
+  /** By file: what goes with the folders. */
+  readonly registrations: Readonly<Record<string, readonly Registration[]>>;
+  /** Tables of texts that users read and set: flags, metrics, Events. They name it and import nothing of it. */
+  readonly tables: readonly string[];
+}
+
+const SETTINGS: readonly string[] = [
+  'src/config/types.ts',
+  'src/config/file/fairlead-schema.ts',
+  'src/config/settings/',
+];
+
+export const DIMENSIONS: Readonly<Record<string, Dimension>> = {
+  XDP: {
+    word: /xdp/i,
+    folders: ['src/engines/bpf/xdp/', 'bpf/packet/xdp/'],
+    registrations: {
+      'src/engines/bpf/kernel/devices/early-paths.ts': [
+        "import { XDP } from '../../xdp/kernel/open.ts';",
+        { of: 'const EARLY_PATHS', entry: 'XDP' },
+      ],
+      'src/engines/snapshot.ts': ['readonly xdp?: EarlyView;', "xdp: 'XDP',"],
+      'src/cli/device-settings.ts': ['xdp: own.xdp,'],
+      'src/probe/features.ts': [{ row: 'XDP' }],
+      'src/probe/run/attempts.ts': [
+        "import { forwardByXdp } from '../../engines/bpf/xdp/kernel/probe.ts';",
+        'XDP: forwardByXdp,',
+      ],
+    },
+    tables: [...SETTINGS, 'src/server/events/event.ts', 'src/server/metrics/table.ts'],
+  },
+};
+
+/** What the kernel and other programs call so, whatever of it this agent uses. */
+const FACTS = /^src\/(sys|on-node)\//;
+
+const isIn = (path: string, folders: readonly string[]): boolean =>
+  folders.some((folder) => path.startsWith(folder));
+
+/** The tree without the dimension; registrations that are not there, or twice, are said. */
+export function without(
+  tree: readonly SourceFile[],
+  { folders, registrations }: Dimension,
+): { readonly files: readonly SourceFile[]; readonly missing: readonly string[] } {
+  const missing: string[] = [];
+  const files = tree.flatMap((file) => {
+    if (isIn(file.path, folders)) return [];
+    const cuts = registrations[file.path] ?? [];
+    if (cuts.length === 0) return [file];
+    let rest: SourceFile = file;
+    for (const cut of cuts) {
+      const next = cutFrom(rest, cut);
+      if (next === undefined) missing.push(`${file.path}: ${JSON.stringify(cut)}`);
+      rest = next ?? rest;
+    }
+    return [rest];
+  });
+  for (const path of Object.keys(registrations))
+    if (!files.some((file) => file.path === path)) missing.push(path);
+  return { files, missing };
+}
+
+function cutFrom(file: SourceFile, cut: Registration): SourceFile | undefined {
+  if (typeof cut === 'object' && 'of' in cut) return withoutEntry(file, cut);
+  const gone = new Set(typeof cut === 'string' ? lineOf(file, cut) : rowOf(file, cut.row));
+  if (gone.size === 0) return undefined;
+  return sourceFile(file.path, file.lines.filter((_, index) => !gone.has(index)).join('\n'));
+}
+
+function withoutEntry(
+  { path, lines }: SourceFile,
+  { of, entry }: { readonly of: string; readonly entry: string },
+): SourceFile | undefined {
+  const at = lines.findIndex((line) => line.includes(of));
+  const [, before, list, after] = /^(.*\[)([^[\]]*)(\].*)$/.exec(lines[at] ?? '') ?? [];
+  const entries = list?.split(', ') ?? [];
+  if (!entries.includes(entry)) return undefined;
+  const rest = entries.filter((one) => one !== entry).join(', ');
+  return sourceFile(path, lines.with(at, `${before}${rest}${after}`).join('\n'));
+}
+
+function lineOf({ lines }: SourceFile, text: string): readonly number[] {
+  const found = lines.flatMap((line, index) => (line.trim() === text ? [index] : []));
+  return found.length === 1 ? found : [];
+}
+
+function rowOf({ lines }: SourceFile, key: string): readonly number[] {
+  const names = [`${key}: {`, `'${key}': {`];
+  const first = lines.findIndex((line) => names.includes(line.trim()));
+  const indent = lines[first]?.match(/^ */)?.[0] ?? '';
+  const last = lines.findIndex((line, index) => index > first && line === `${indent}},`);
+  if (first < 0 || last < 0) return [];
+  return Array.from({ length: last - first + 1 }, (_, index) => first + index);
+}
+
+/** What is left of it in the rest of the product. */
+export function checkDimension(
+  tree: readonly SourceFile[],
+  dimension: Dimension,
+): readonly Violation[] {
+  const { word, folders, tables } = dimension;
+  return without(tree, dimension).files.flatMap((file) => {
+    const imports = file.imports.filter(({ path }) => path !== undefined && isIn(path, folders));
+    const includes = file.lines.flatMap((line, index) =>
+      folders.some((folder) => line.startsWith(`#include "${folder.replace(/^bpf\//, '')}`))
+        ? [{ line: index + 1 }]
+        : [],
+    );
+    const found = [...imports, ...includes].map(({ line }) => ({ line, why: 'imports it' }));
+    const isNamed =
+      file.path.startsWith('src/') && !isIn(file.path, tables) && !FACTS.test(file.path);
+    const names = file.code.flatMap((text, index) =>
+      isNamed && word.test(text) ? [{ line: index + 1, why: 'names it' }] : [],
+    );
+    return [...found, ...names].map(({ line, why }) => ({
+      ...{ path: file.path, line },
+      reason: `${why}: only ${folders.join(', ')} and the registrations do`,
+    }));
+  });
+}
