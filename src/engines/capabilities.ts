@@ -10,7 +10,7 @@ import {
   type Forwarding,
   type Protocol,
 } from '../model/types.ts';
-import { ALGORITHM_NAMES, BALANCING } from '../plan/decide/balancing.ts';
+import { ALGORITHM_NAMES, BALANCING, lookupOf } from '../plan/decide/balancing.ts';
 import { mayKeepLocalClient } from '../plan/decide/traffic-rules.ts';
 import type { ClientKind } from '../plan/explain/client.ts';
 import type { ClientPosition, Frontend, ServicePortPlan } from '../plan/types.ts';
@@ -155,7 +155,7 @@ export const userspaceCapabilities = (
   keepsLocalClients: false,
   ...{ countsConnections: true, knowsNode: true, canBypass: false },
   affinityClients: undefined,
-  algorithms: ALGORITHM_NAMES.filter((name) => name !== 'maglev'),
+  algorithms: ALGORITHM_NAMES.filter((name) => lookupOf(name) === undefined),
   directReturn: false,
   relays,
 });

@@ -15,10 +15,9 @@ import type { FrontendView, Traffic } from '../engines/snapshot.ts';
 import { hostPort } from '../lib/address-bytes.ts';
 import { resultOf } from '../lib/steps.ts';
 import type { Algorithm, Forwarding, TrafficPolicy } from '../model/types.ts';
-import { algorithmFor, algorithmOf } from '../plan/decide/balancing.ts';
+import { algorithmFor, algorithmOf, lookupOf } from '../plan/decide/balancing.ts';
 import { forwardingOf, isForwarded } from '../plan/decide/forwarding.ts';
 import { exposureReason } from '../plan/explain/match.ts';
-import { entriesFor } from '../plan/maglev/size.ts';
 import type {
   BackendList,
   Frontend,
@@ -51,7 +50,7 @@ export interface ServiceRow extends ExposureColumns {
   readonly algorithm?: Algorithm;
   /** For clients from outside, if that is another one. */
   readonly externalAlgorithm?: Algorithm;
-  /** Of the Maglev table of its clients from outside, or of all if they have the same. */
+  /** Of the lookup table of its clients from outside, or of all if they have the same. */
   readonly tableEntries?: number;
   /** Of a dataplane that has programmed it and cannot choose so: how it does. */
   readonly usedAlgorithm?: Algorithm;
@@ -310,6 +309,7 @@ function algorithmsOf(
   const algorithm = algorithmOf(port);
   const external = algorithmFor(port, frontend, 'outside');
   const backends = port[frontend.rules.outside.scope].length;
+  const lookup = lookupOf(external);
   const other = dataplanes
     .filter(({ dataplane }) => views.some((view) => view.dataplane === dataplane))
     .map((one) => usedAlgorithm(one, algorithm))
@@ -317,8 +317,8 @@ function algorithmsOf(
   return {
     algorithm,
     ...(external !== algorithm && { externalAlgorithm: external }),
-    ...(external === 'maglev' &&
-      backends > 0 && { tableEntries: entriesFor(backends, port.tableEntries) }),
+    ...(lookup !== undefined &&
+      backends > 0 && { tableEntries: lookup.entriesFor(backends, port.tableEntries) }),
     ...(other !== undefined && { usedAlgorithm: other }),
   };
 }

@@ -102,7 +102,7 @@ export interface ServicePortPlan {
   readonly forwarding?: Exclude<Forwarding, 'snat'>;
   /** The same for clients from outside at frontends that are no ClusterIP; absent = `algorithm`. */
   readonly externalAlgorithm?: Algorithm;
-  /** Entries of Maglev tables, a prime; absent = as many as a set's backends need. */
+  /** Entries of lookup tables, a prime; absent = as many as a set's backends need. */
   readonly tableEntries?: number;
   /** The two candidate sets, sorted by address then port, without duplicates; empty if no rule uses it. */
   readonly cluster: BackendList;

@@ -2,17 +2,10 @@
 // The look-up table of Maglev (Eisenbud et al., NSDI 2016, section 3.4): backends take turns, each takes the first entry
 // of its preferences that is free. The same from the same backends, in whatever order they are given; if one comes or
 // goes, few of the others' entries change.
-import { resultOf } from '../../lib/steps.ts';
-import { murmur3 } from './hash.ts';
 
-export interface MaglevInput {
-  /** What backends are called on every node, each name once. */
-  readonly names: readonly string[];
-  /** Of each; 1 or more. */
-  readonly weights: readonly number[];
-  /** A prime, no less than there are names. */
-  readonly entries: number;
-}
+import { murmur3 } from '../../lib/murmur3.ts';
+import { resultOf } from '../../lib/steps.ts';
+import type { LookupInput } from '../lookup-table.ts';
 
 /** Two functions of one name. */
 const OFFSET_SEED = 0x6661_6972;
@@ -23,12 +16,12 @@ const FREE = 65_535;
 const STEPS = 32_768;
 
 /** Indexes of names, by entry. */
-export function maglevTable(input: MaglevInput): Uint16Array {
+export function maglevTable(input: LookupInput): Uint16Array {
   return resultOf(populate(input));
 }
 
 /** The same in steps, between which others may run. About n ln n looks for n entries. */
-export function* populate({ names, weights, entries }: MaglevInput): Generator<void, Uint16Array> {
+export function* populate({ names, weights, entries }: LookupInput): Generator<void, Uint16Array> {
   const table = new Uint16Array(entries).fill(FREE);
   const at = Uint32Array.from(names, (name) => murmur3(name, OFFSET_SEED) % entries);
   const skip = Uint32Array.from(names, (name) => 1 + (murmur3(name, SKIP_SEED) % (entries - 1)));

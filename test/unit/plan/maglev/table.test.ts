@@ -3,8 +3,8 @@
 // leaves.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { murmur3 } from '../../../../src/lib/murmur3.ts';
 import { isPrime, MOST_ENTRIES } from '../../../../src/model/service/table-size.ts';
-import { murmur3 } from '../../../../src/plan/maglev/hash.ts';
 import { entriesFor } from '../../../../src/plan/maglev/size.ts';
 import { maglevTable, populate } from '../../../../src/plan/maglev/table.ts';
 

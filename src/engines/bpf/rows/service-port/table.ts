@@ -5,13 +5,12 @@
 
 import { MOST_ENTRIES } from '../../../../model/service/table-size.ts';
 import type { Algorithm } from '../../../../model/types.ts';
-import { BALANCING, weightFor } from '../../../../plan/decide/balancing.ts';
-import { maglevInput } from '../../../../plan/maglev/input.ts';
-import { maglevTable } from '../../../../plan/maglev/table.ts';
+import { BALANCING, lookupOf, weightFor } from '../../../../plan/decide/balancing.ts';
+import type { LookupAlgorithm, LookupInput } from '../../../../plan/lookup-table.ts';
 import type { ServicePortPlan } from '../../../../plan/types.ts';
 import { hasTable, type SetKind } from '../../layout/layout.ts';
 import type { EnsuredBackends } from './backends.ts';
-import { sharesOf, type WantedMaglev, type WantedSet } from './maglev-content.ts';
+import { sharesOf, type WantedLookup, type WantedSet } from './lookup-content.ts';
 import type { RenderedSet } from './render.ts';
 
 /** A table of so many entries at least has room for every share that is a multiple of a thousandth. */
@@ -20,7 +19,7 @@ const ENTRIES_PER_BACKEND = 4;
 
 /**
  * Where all weights are equal, most need no table.
- * @param made the Maglev table, if it has been made before
+ * @param made the lookup table, if it has been made before
  */
 export function setContent(
   port: ServicePortPlan,
@@ -28,26 +27,28 @@ export function setContent(
   { ascending, asked }: EnsuredBackends,
   made?: Uint16Array,
 ): WantedSet {
-  if (algorithm === 'maglev') {
-    const maglev = wantedMaglev(port, backends, asked, made);
-    return { kind: algorithm, members: ascending, table: [], maglev };
+  const algorithmOfTable = lookupOf(algorithm);
+  if (algorithmOfTable !== undefined) {
+    const input = algorithmOfTable.inputOf(port, backends);
+    const lookup = wantedLookup(algorithmOfTable, input, asked, made);
+    return { kind: algorithm, members: ascending, table: [], lookup };
   }
   const weights = BALANCING[algorithm].isWeighing ? backends.map(weightFor(algorithm)) : [];
   const isEven = weights.every((weight) => weight === weights[0]);
-  const kind = isEven ? UNWEIGHTED[algorithm] : algorithm;
+  const kind = (isEven ? UNWEIGHTED[algorithm] : undefined) ?? algorithm;
   const order = hasTable(kind) ? orderOf(kind, weights) : [];
   const table = order.flatMap((index) => entryOf(kind, asked[index] ?? 0, weights[index] ?? 1));
   return { kind, members: ascending, table };
 }
 
-function wantedMaglev(
-  port: ServicePortPlan,
-  backends: RenderedSet['backends'],
+function wantedLookup(
+  algorithm: LookupAlgorithm,
+  input: LookupInput,
   asked: readonly number[],
   made: Uint16Array | undefined,
-): WantedMaglev {
-  const input = maglevInput(port, backends);
-  const table = (): Uint16Array => (made?.length === input.entries ? made : maglevTable(input));
+): WantedLookup {
+  const table = (): Uint16Array =>
+    made?.length === input.entries ? made : algorithm.tableOf(input);
   const ids = (): Uint32Array => {
     const indexes = table();
     for (let entry = 0; entry < indexes.length; entry += 1)
@@ -72,16 +73,11 @@ const orderOf = (kind: SetKind, weights: readonly number[]): readonly number[] =
 const entryOf = (kind: SetKind, id: number, weight: number): readonly number[] =>
   kind === 'weighted-least-connections' ? [id, weight] : [id];
 
-const UNWEIGHTED: Readonly<Record<Algorithm, SetKind>> = {
-  random: 'random',
+/** Others stay as they are. The table of source-hash is in the order of addresses, which is the same on every node; that of ids is not. */
+const UNWEIGHTED: Readonly<Partial<Record<Algorithm, SetKind>>> = {
   'weighted-random': 'random',
-  'round-robin': 'round-robin',
   'weighted-round-robin': 'round-robin',
-  'least-connections': 'least-connections',
   'weighted-least-connections': 'least-connections',
-  // Its table is in the order of addresses, which is the same on every node; that of ids is not.
-  'source-hash': 'source-hash',
-  maglev: 'maglev',
 };
 
 /** More than the indexes of a set; with the place in the table both fit into a number. */

@@ -29,7 +29,7 @@ import {
   without,
 } from '../../state/ledger.ts';
 import { clear, type Tables } from '../../state/tables.ts';
-import { madeTable } from '../maglev-tables.ts';
+import { madeTable } from '../lookup-tables.ts';
 import { countFrontend, isNodePortKey } from '../satellites/service-ranges.ts';
 import { ensureBackends, retireBackends } from './backends.ts';
 import { forgetGone, formerSet } from './base.ts';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What can be deleted: a folder or two, and what registers them. Nothing else of the product names such a dimension in its code, so
 // that whoever does not use it need not read it.
-import { type SourceFile, sourceFile, type Violation } from './source-file.ts';
+import { type SourceFile, sourceFile, type Violation } from '../source-file.ts';
 
 /** A whole line; a row of a table by its key, `key: {` to its end; or an entry of the list in the line that has `of`. */
 type Registration =
@@ -44,6 +44,20 @@ export const DIMENSIONS: Readonly<Record<string, Dimension>> = {
       ],
     },
     tables: [...SETTINGS, 'src/server/events/event.ts', 'src/server/metrics/table.ts'],
+  },
+  Maglev: {
+    word: /maglev/i,
+    folders: ['src/plan/maglev/'],
+    registrations: {
+      'src/plan/decide/balancing.ts': [
+        "import { MAGLEV } from '../maglev/maglev.ts';",
+        { row: 'maglev' },
+      ],
+      'src/engines/bpf/layout/layout.ts': ['maglev: 5,'],
+      'src/model/annotations.ts': ["'maglev',"],
+      'src/model/types.ts': ["| 'maglev'"],
+    },
+    tables: [],
   },
 };
 

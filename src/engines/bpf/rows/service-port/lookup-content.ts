@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Maglev table of a set: what it is made of tells whether the kernel has it already, so that it is made only if not.
-import type { MaglevRecord, SetContent, SetRecord } from '../../state/ledger.ts';
+// The lookup table of a set: what it is made of tells whether the kernel has it already, so that it is made only if not.
+import type { LookupRecord, SetContent, SetRecord } from '../../state/ledger.ts';
 
 /** A set that a port needs. */
-export interface WantedSet extends Omit<SetContent, 'maglev'> {
-  readonly maglev?: WantedMaglev;
+export interface WantedSet extends Omit<SetContent, 'lookup'> {
+  readonly lookup?: WantedLookup;
   /** Connections of this one are to go on. */
   readonly former?: SetRecord | undefined;
 }
 
-export interface WantedMaglev {
+export interface WantedLookup {
   readonly entries: number;
   readonly shares: string;
   /** Backend ids by entry, until the next call of any; takes long if the table has not been made before. */
@@ -31,9 +31,9 @@ export function digestOf(ids: Uint32Array): number {
 }
 
 /** The members, which are not compared here, are the same. */
-export function isSameMaglev(
-  held: MaglevRecord | undefined,
-  wanted: WantedMaglev | undefined,
+export function isSameLookup(
+  held: LookupRecord | undefined,
+  wanted: WantedLookup | undefined,
 ): boolean {
   if (held === undefined || wanted === undefined) return held === wanted;
   if (held.entries !== wanted.entries) return false;

@@ -6,10 +6,10 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { readTree, type SourceFile } from '../source-file.ts';
 import { checkDimension, DIMENSIONS, without } from './dimensions.ts';
-import { readTree, type SourceFile } from './source-file.ts';
 
-const ROOT = new URL('../../..', import.meta.url).pathname;
+const ROOT = new URL('../../../..', import.meta.url).pathname;
 const tree = readTree(ROOT);
 const product = tree.filter(({ path }) => /^(src|bpf)\//.test(path));
 

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Maglev tables that the next apply needs, made before it, in steps between which the event loop may run.
-import { maglevInput } from '../../../plan/maglev/input.ts';
-import { type MaglevInput, populate } from '../../../plan/maglev/table.ts';
+// Lookup tables that the next apply needs, made before it, in steps between which the event loop may run.
+import { lookupOf } from '../../../plan/decide/balancing.ts';
+import type { LookupInput } from '../../../plan/lookup-table.ts';
 import type { BackendList, Plan, Scope, ServiceKey, ServicePortPlan } from '../../../plan/types.ts';
 import { backendKey } from '../layout/backend-key.ts';
 import { type Ledger, type PortRecord, portOf } from '../state/ledger.ts';
-import { sharesOf } from './service-port/maglev-content.ts';
+import { sharesOf } from './service-port/lookup-content.ts';
 import { renderFrontends, renderSets } from './service-port/render.ts';
 
 const keyOf = ({ key }: Pick<ServicePortPlan, 'key'>, scope: Scope): string => `${key} ${scope}`;
 
 /** What was made for a port's set; undefined: nothing. */
 export const madeTable = (
-  { maglevTables }: Pick<Ledger, 'maglevTables'>,
+  { lookupTables }: Pick<Ledger, 'lookupTables'>,
   port: Pick<ServicePortPlan, 'key'>,
   scope: Scope,
-): Uint16Array | undefined => maglevTables.get(keyOf(port, scope));
+): Uint16Array | undefined => lookupTables.get(keyOf(port, scope));
 
 /** Makes those that the kernel does not have yet. A port's table may be made in vain: nothing depends on it. */
 export function* makeTables(
@@ -25,14 +25,15 @@ export function* makeTables(
 ): Generator<void, void> {
   for (const service of services) {
     for (const port of plan.services.get(service)?.ports ?? []) {
-      if (!usesMaglev(port)) continue;
+      if (!hasLookup(port)) continue;
       yield* makeOf(ledger, service, port);
     }
   }
 }
 
-const usesMaglev = ({ algorithm, externalAlgorithm }: ServicePortPlan): boolean =>
-  algorithm === 'maglev' || externalAlgorithm === 'maglev';
+const hasLookup = ({ algorithm, externalAlgorithm }: ServicePortPlan): boolean =>
+  lookupOf(algorithm ?? 'random') !== undefined ||
+  (externalAlgorithm !== undefined && lookupOf(externalAlgorithm) !== undefined);
 
 function* makeOf(
   ledger: Ledger,
@@ -41,10 +42,11 @@ function* makeOf(
 ): Generator<void, void> {
   const record = portOf(ledger, service, port.key);
   for (const { scope, algorithm, backends } of renderSets(port, renderFrontends(port))) {
-    if (algorithm !== 'maglev' || backends.length === 0) continue;
-    const input = maglevInput(port, backends);
+    const lookup = lookupOf(algorithm);
+    if (lookup === undefined || backends.length === 0) continue;
+    const input = lookup.inputOf(port, backends);
     if (record !== undefined && isHeld(ledger, record, backends, input)) continue;
-    ledger.maglevTables.set(keyOf(port, scope), yield* populate(input));
+    ledger.lookupTables.set(keyOf(port, scope), yield* lookup.populate(input));
     yield;
   }
 }
@@ -54,14 +56,14 @@ function isHeld(
   { caches, damagedBackends }: Ledger,
   { sets, family }: PortRecord,
   backends: BackendList,
-  { weights, entries }: MaglevInput,
+  { weights, entries }: LookupInput,
 ): boolean {
   const shares = sharesOf(weights);
   const candidates = sets.filter(
-    ({ maglev, members, isDamaged }) =>
+    ({ lookup, members, isDamaged }) =>
       !isDamaged &&
-      maglev?.entries === entries &&
-      maglev.shares === shares &&
+      lookup?.entries === entries &&
+      lookup.shares === shares &&
       members.length === backends.length,
   );
   if (candidates.length === 0) return false;
