@@ -17,6 +17,8 @@ import {
   type ServicePort,
   type Topology,
 } from '../../model/types.ts';
+import { isDirectReturn } from '../direct-return/asked.ts';
+import { otherPort } from '../direct-return/real-servers.ts';
 import {
   exposedService,
   hasClusterIp,
@@ -39,7 +41,6 @@ import type {
 import { BALANCING, LOOKUP_NAMES, WEIGHING_NAMES } from './balancing.ts';
 import { type CandidateSets, candidateSets } from './candidates.ts';
 import { mergeEndpoints } from './endpoints.ts';
-import { isDirectReturn } from './forwarding.ts';
 import {
   exposureOf,
   type FrontendAddress,
@@ -48,7 +49,6 @@ import {
   isExternallyAccessible,
   nodePortKey,
 } from './frontends.ts';
-import { otherPort } from './real-servers.ts';
 import { clusterIpRules, externalRules, type RuleInputs, type Tunnel } from './traffic-rules.ts';
 
 /** What a Service's plan depends on besides the Service and its slices. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How each feature is tried. Like dataplanes.ts it knows what each dataplane needs.
 import { readFileSync, writeFileSync } from 'node:fs';
-import { tryDirectReturn } from '../../engines/bpf/kernel/packet/direct-trial.ts';
+import { tryDirectReturn } from '../../engines/bpf/direct-return/kernel/direct-trial.ts';
 import * as bpf from '../../engines/bpf/kernel/probe/kernel.ts';
 import * as packets from '../../engines/bpf/kernel/probe/packets.ts';
 import * as sockets from '../../engines/bpf/kernel/probe/sockets.ts';

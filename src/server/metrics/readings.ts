@@ -7,7 +7,7 @@ import type { Problem } from '../../model/problem.ts';
 import type { Family, Rejection } from '../../model/types.ts';
 import type { Finding } from '../../on-node/finding.ts';
 import { TOPIC_NAMES } from '../../on-node/topics.ts';
-import { peerCounts } from '../../plan/decide/peers.ts';
+import { peerCounts } from '../../plan/direct-return/peers.ts';
 import type { Plan } from '../../plan/types.ts';
 import type { Readings, ReadSamples, Sample } from './registry.ts';
 

@@ -13,6 +13,8 @@ import { type BpfFacts, bpfCapabilities } from '../../capabilities.ts';
 import type { Dataplane } from '../../dataplane.ts';
 import type { Installation, SocketScope } from '../../snapshot.ts';
 import { closeDirectPort } from '../direct-return/direct-port.ts';
+import type { SecretFile } from '../direct-return/kernel/cookie-follow.ts';
+import { lackOfDirectReturn } from '../direct-return/kernel/direct-trial.ts';
 import { ALL_FEATURES } from '../features.ts';
 import { canSetRetval, type Layer, type Rodata, socketLayer } from '../layer.ts';
 import type { Features } from '../layout/packet-layout.ts';
@@ -29,8 +31,6 @@ import { readReasons } from './maps/counters.ts';
 import { kernelTables } from './maps/kernel.ts';
 import { type Carry, NOTHING_TO_CARRY } from './migration/carry.ts';
 import { type MigrationOptions, migrateMaps } from './migration/migrate.ts';
-import type { SecretFile } from './packet/cookie-follow.ts';
-import { lackOfDirectReturn } from './packet/direct-trial.ts';
 import { beginPrograms, type EarlyPrograms } from './packet/early-programs.ts';
 import {
   type DeviceSettings,

@@ -7,6 +7,7 @@ import { resultOf } from '../../../lib/steps.ts';
 import { FAMILIES, type Family } from '../../../model/types.ts';
 import { lookupOf } from '../../../plan/decide/balancing.ts';
 import { frontendText } from '../../entry.ts';
+import { adoptLocalBackends } from '../direct-return/held-backends.ts';
 import {
   BACKEND_STATE,
   backendServiceOffset,
@@ -26,7 +27,6 @@ import {
   type SourceRangeKey,
 } from '../layout/layout.ts';
 import { portKeyOf } from '../layout/names.ts';
-import { adoptLocalBackends } from '../rows/satellites/held-backends.ts';
 import { addRange, PODS, rangeValueOf } from '../rows/satellites/range-registry.ts';
 import { countFrontend } from '../rows/satellites/service-ranges.ts';
 import { digestOf } from '../rows/service-port/lookup-content.ts';

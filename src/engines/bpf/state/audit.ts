@@ -4,7 +4,8 @@
 // but replaced by a new one. Reads Tables; deletes only frontends and source ranges without an owner.
 import { FAMILIES, type Family } from '../../../model/types.ts';
 import { type Entry, frontendEntry, frontendText } from '../../entry.ts';
-import { encodeNodeAddress } from '../layout/direct-layout.ts';
+import { nodeAddressOf } from '../direct-return/backend-nodes.ts';
+import { encodeNodeAddress } from '../direct-return/direct-layout.ts';
 import {
   decodeFrontendKey,
   decodeRangeKey,
@@ -16,7 +17,6 @@ import {
 } from '../layout/layout.ts';
 import { nameOf } from '../layout/names.ts';
 import { forgetRange, PODS, rangeIdOf, rangeValueOf } from '../rows/satellites/range-registry.ts';
-import { nodeAddressOf } from '../rows/service-port/backend-nodes.ts';
 import { digestOf } from '../rows/service-port/lookup-content.ts';
 import { readEntries, readRun } from '../rows/service-port/runs.ts';
 import { isEqual } from '../rows/service-port/sets.ts';

@@ -4,13 +4,13 @@
 import type { Plan, ServiceKey } from '../../../plan/types.ts';
 import type { FailedEntry, SyncReport } from '../../dataplane.ts';
 import type { Entry } from '../../entry.ts';
+import { followNodes } from '../direct-return/backend-nodes.ts';
+import { repairLocalBackends } from '../direct-return/held-backends.ts';
 import { BACKEND_STATE, backendStateOffset } from '../layout/layout.ts';
 import { makeTables } from '../rows/lookup-tables.ts';
-import { repairLocalBackends } from '../rows/satellites/held-backends.ts';
 import { createNodeAddresses, type NodeAddresses } from '../rows/satellites/node.ts';
 import { deleteRetired, retireRange } from '../rows/satellites/range-registry.ts';
 import { applyDetector } from '../rows/satellites/source-ranges.ts';
-import { followNodes } from '../rows/service-port/backend-nodes.ts';
 import { freeOrphans } from '../rows/service-port/backends.ts';
 import { endBases, type IsOver } from '../rows/service-port/base.ts';
 import { adopt, rangeIdsWithin } from './adopt.ts';

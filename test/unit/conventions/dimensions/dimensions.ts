@@ -16,6 +16,11 @@ export interface Dimension {
   readonly folders: readonly string[];
   /** By file: what goes with the folders. */
   readonly registrations: Readonly<Record<string, readonly Registration[]>>;
+  /**
+   * Files that name or import it all the same, so that it cannot be deleted yet: traffic rules, connections and Nodes have fields of
+   * it. May only get shorter.
+   */
+  readonly seams?: readonly string[];
   /** Tables of texts that users read and set: flags, metrics, Events. They name it and import nothing of it. */
   readonly tables: readonly string[];
 }
@@ -58,6 +63,58 @@ export const DIMENSIONS: Readonly<Record<string, Dimension>> = {
       'src/model/types.ts': ["| 'maglev'"],
     },
     tables: [],
+  },
+  'direct return': {
+    word: /direct_?return|directPort|geneve|ipip/i,
+    folders: ['src/plan/direct-return/', 'src/engines/bpf/direct-return/'],
+    registrations: {},
+    seams: [
+      'src/cli/cleanup/annotation.ts',
+      'src/cli/commands/run.ts',
+      'src/cli/view/status-text.ts',
+      'src/engines/bpf/features.ts',
+      'src/engines/bpf/kernel/dataplane.ts',
+      'src/engines/bpf/kernel/growing.ts',
+      'src/engines/bpf/kernel/open.ts',
+      'src/engines/bpf/kernel/packet/layer.ts',
+      'src/engines/bpf/layout/layout.ts',
+      'src/engines/bpf/layout/packet-layout.ts',
+      'src/engines/bpf/rows/satellites/satellites.ts',
+      'src/engines/bpf/rows/service-port/backends.ts',
+      'src/engines/bpf/rows/service-port/base.ts',
+      'src/engines/bpf/rows/service-port/render.ts',
+      'src/engines/bpf/rows/service-port/update.ts',
+      'src/engines/bpf/state/adopt.ts',
+      'src/engines/bpf/state/audit.ts',
+      'src/engines/bpf/state/table-sync.ts',
+      'src/engines/capabilities.ts',
+      'src/engines/dataplane.ts',
+      'src/engines/limitations.ts',
+      'src/engines/router/merge.ts',
+      'src/engines/router/moving.ts',
+      'src/engines/router/router.ts',
+      'src/instance/compose.ts',
+      'src/instance/direct-return.ts',
+      'src/model/labels.ts',
+      'src/model/node/direct-return.ts',
+      'src/model/node/node.ts',
+      'src/model/types.ts',
+      'src/observe/answer.ts',
+      'src/observe/service-rows.ts',
+      'src/observe/status.ts',
+      'src/plan/decide/node-context.ts',
+      'src/plan/decide/service-plan.ts',
+      'src/plan/decide/traffic-rules.ts',
+      'src/plan/explain/steps.ts',
+      'src/plan/planner.ts',
+      'src/plan/types.ts',
+      'src/plan/versions.ts',
+      'src/probe/run/attempts.ts',
+      'src/server/metrics/readings.ts',
+      'src/source/apiserver/annotated.ts',
+      'src/source/apiserver/decode/prune.ts',
+    ],
+    tables: [...SETTINGS, 'src/server/metrics/table.ts'],
   },
 };
 
@@ -128,8 +185,9 @@ export function checkDimension(
   tree: readonly SourceFile[],
   dimension: Dimension,
 ): readonly Violation[] {
-  const { word, folders, tables } = dimension;
+  const { word, folders, tables, seams = [] } = dimension;
   return without(tree, dimension).files.flatMap((file) => {
+    if (seams.includes(file.path)) return [];
     const imports = file.imports.filter(({ path }) => path !== undefined && isIn(path, folders));
     const includes = file.lines.flatMap((line, index) =>
       folders.some((folder) => line.startsWith(`#include "${folder.replace(/^bpf\//, '')}`))

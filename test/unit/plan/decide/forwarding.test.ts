@@ -2,8 +2,8 @@
 // Which clients of which frontends are served by direct return, and on which nodes the backends then are.
 import { describe, expect, it, test } from 'vitest';
 import type { Forwarding } from '../../../../src/model/types.ts';
-import { directPath } from '../../../../src/plan/decide/peers.ts';
-import { isRealServer } from '../../../../src/plan/decide/real-servers.ts';
+import { directPath } from '../../../../src/plan/direct-return/peers.ts';
+import { isRealServer } from '../../../../src/plan/direct-return/real-servers.ts';
 import { createPlanner } from '../../../../src/plan/planner.ts';
 import type { Peer, ServicePortPlan } from '../../../../src/plan/types.ts';
 import { buildAll } from '../../../support/plan/build-all.ts';

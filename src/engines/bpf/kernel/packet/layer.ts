@@ -16,12 +16,12 @@ import type { AdoptEarlyPath, EarlyPathParts, OpenEarlyPath } from '../../device
 import { createDeviceFollower, type DeviceFollower } from '../../devices/follower.ts';
 import { lackOfHooks } from '../../devices/lack-of-hooks.ts';
 import type { DevicePolicy } from '../../devices/policy.ts';
-import { createDirectPort } from '../../direct-return/direct-port.ts';
+import type { SecretFile } from '../../direct-return/kernel/cookie-follow.ts';
+import { openDirectReturn } from '../../direct-return/kernel/open.ts';
 import type { Totals } from '../../flows/traffic/totals.ts';
 import type { Features, PacketSettings } from '../../layout/packet-layout.ts';
 import { parseMapPin } from '../../layout/versions.ts';
 import { markOlderConns } from '../../rows/marks.ts';
-import { createPeers } from '../../rows/peers.ts';
 import { followPing } from '../../rows/ping.ts';
 import { type NameSockets, namedSockets } from '../../rows/refused-sockets.ts';
 import type { PodDevice } from '../../scope/judge.ts';
@@ -35,7 +35,6 @@ import { listPins, pinFolder, unpin } from '../loader/pins.ts';
 import { arrayTable, hashTable, kernelTables } from '../maps/kernel.ts';
 import { forgetAnswered } from '../retire/former-flows.ts';
 import { mayHaveFormer } from '../retire/former-proxy.ts';
-import { followCookies, type SecretFile } from './cookie-follow.ts';
 import type { DevicePrograms } from './programs.ts';
 import { followSettings } from './settings.ts';
 import { type Look, startSweeping } from './sweeping.ts';
@@ -154,12 +153,11 @@ export async function openPacketLayer(
       : undefined;
     const conns = (): ConnTables => connTables(loaded.map);
     const traffic = arrayTable(loaded.map('fl_traffic'));
-    const direct = {
-      backendNode: arrayTable(loaded.map('fl_backend_node')),
-      localBackend: hashTable(loaded.map('fl_local_be')),
-    };
-    const peers = createPeers(hashTable(loaded.map('fl_peer')), log);
-    const cookies = followCookies(loaded.map('fl_cookie'), parts.secretFile, log);
+    const directReturn = openDirectReturn(loaded, {
+      ...{ secretFile: parts.secretFile, log },
+      isAble: parts.hasDirectReturn && features.directReturn,
+    });
+    opened.push(directReturn);
     const buckets = (family: Family): number =>
       loaded.map(`fl_client${digitOf(family)}`).info.maxEntries;
     const shared = kernelTables(loaded.map);
@@ -177,11 +175,7 @@ export async function openPacketLayer(
       opened.push(path);
     }
     markOlderConns(loaded.map('fl_mark'), () => hasConns(conns()));
-    opened.push(cookies);
-    const isAble =
-      parts.hasDirectReturn && parts.features.directReturn && cookies.lack === undefined;
-    const directPort = createDirectPort(runtime, parts.network, isAble);
-    opened.push(directPort);
+    const { wasOpen: hadDirectReturn } = directReturn.begin(runtime, parts.network);
     const totals = createTotalsReader({ conns, traffic, frontend }, log, { last: parts.totals });
     opened.push(totals);
     const follower = followDevices(settings, loaded, { ...parts, early });
@@ -207,17 +201,16 @@ export async function openPacketLayer(
       latestTotals: () => totals.latest(),
       fill: () => sweeping.fill(),
       traffic,
-      direct,
-      hadDirectReturn: directPort.wasOpen,
-      noDirectReturn: cookies.lack,
-      cookies: () => cookies.view(),
+      direct: directReturn.tables,
+      hadDirectReturn,
+      noDirectReturn: directReturn.lack,
+      cookies: () => directReturn.cookies(),
       features,
       nameSockets: namedSockets(hashTable(loaded.map('fl_refused_sock')), runtime),
       follow(plan, changed) {
         followed.node(plan.node);
         followAddresses?.(plan, changed);
-        peers.follow(plan.node);
-        directPort.follow(plan);
+        directReturn.follow(plan);
       },
       begin() {
         for (const path of early) path.begin();
@@ -226,7 +219,7 @@ export async function openPacketLayer(
         followed.leaveNew(isLeft);
         if (isLeft) forget(bpfRoot, log);
       },
-      audit: ({ node }) => [...peers.audit(node), ...directPort.audit(), ...cookies.audit()],
+      audit: ({ node }) => directReturn.audit(node),
       repair() {
         const devices = [...follower.repair(), ...early.flatMap((path) => path.repair())];
         if (devices.length > 0)

@@ -2,14 +2,14 @@
 // fl_backend_node: the address of the node that a backend runs on, or of the real server that it is, for direct return.
 // Written before the backend is in any set; cleared only when its id is given to another one, because flows that exist
 // read it, too: whether a node takes new ones is asked of fl_peer.
-import { isSame } from '../../../../lib/json.ts';
-import { FAMILIES, type Family } from '../../../../model/types.ts';
-import { tunnelAddress } from '../../../../plan/decide/peers.ts';
-import { isRealServer } from '../../../../plan/decide/real-servers.ts';
-import type { Backend, NodeFacts } from '../../../../plan/types.ts';
-import { decodeNodeAddress, encodeNodeAddress } from '../../layout/direct-layout.ts';
-import type { Ledger, PortRecord } from '../../state/ledger.ts';
-import { clear, element, storeWords } from '../../state/tables.ts';
+import { isSame } from '../../../lib/json.ts';
+import { FAMILIES, type Family } from '../../../model/types.ts';
+import { tunnelAddress } from '../../../plan/direct-return/peers.ts';
+import { isRealServer } from '../../../plan/direct-return/real-servers.ts';
+import type { Backend, NodeFacts } from '../../../plan/types.ts';
+import type { Ledger, PortRecord } from '../state/ledger.ts';
+import { clear, element, storeWords } from '../state/tables.ts';
+import { decodeNodeAddress, encodeNodeAddress } from './direct-layout.ts';
 
 type Peers = NodeFacts['peers'];
 

@@ -6,8 +6,8 @@ import type { Logger } from '../../../../log.ts';
 import type { BpfMap } from '../../../../sys/native.ts';
 import type { Entry } from '../../../entry.ts';
 import type { CookieView } from '../../../snapshot.ts';
-import { type Cookies, decodeCookies, encodeCookies } from '../../layout/direct-layout.ts';
 import { encodeU32 } from '../../layout/layout.ts';
+import { type Cookies, decodeCookies, encodeCookies } from '../direct-layout.ts';
 import { readSecrets, type SecretsRead, viewOf } from './cookie-secrets.ts';
 
 type CookieMap = Pick<BpfMap, 'get' | 'put' | 'delete'>;

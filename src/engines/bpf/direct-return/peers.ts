@@ -5,7 +5,6 @@ import type { Logger } from '../../../log.ts';
 import type { NodeFacts } from '../../../plan/types.ts';
 import type { Entry } from '../../entry.ts';
 import { type RowFailure, TrackedTable } from '../../tracked-table.ts';
-import { decodePeer, encodeNodeAddress, encodePeer } from '../layout/direct-layout.ts';
 import { decodePingKey } from '../layout/packet-layout.ts';
 import {
   differenceText,
@@ -14,6 +13,7 @@ import {
   rowsOf,
   warnOfRows,
 } from '../layout/rows.ts';
+import { decodePeer, encodeNodeAddress, encodePeer } from './direct-layout.ts';
 
 /** Does not take requests. */
 const NO_PORT = 0;

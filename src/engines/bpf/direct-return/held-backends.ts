@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What fl_local_be has, and should have: adopted from an earlier agent, and repaired.
-import { encodeLocalBackendKey } from '../../layout/direct-layout.ts';
-import { decodeBackend, encodeU32 } from '../../layout/layout.ts';
-import { allPorts, type Ledger, type PortRecord } from '../../state/ledger.ts';
-import { element } from '../../state/tables.ts';
+
+import { decodeBackend, encodeU32 } from '../layout/layout.ts';
+import { allPorts, type Ledger, type PortRecord } from '../state/ledger.ts';
+import { element } from '../state/tables.ts';
+import { encodeLocalBackendKey } from './direct-layout.ts';
 
 /** What other nodes name the backend by. */
 export function localBackendKey(

@@ -5,7 +5,7 @@ import { reasonOf } from '../../../../errors.ts';
 import type { Logger } from '../../../../log.ts';
 import type { Family } from '../../../../model/types.ts';
 import type { BpfProgram } from '../../../../sys/native.ts';
-import { withObject } from '../probe/objects.ts';
+import { withObject } from '../../kernel/probe/objects.ts';
 
 interface Tunnel {
   readonly name: string;

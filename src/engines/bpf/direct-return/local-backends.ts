@@ -2,13 +2,13 @@
 // fl_local_be: ids of the backends of this node that requests from outside may be for, by what other nodes name them by. They
 // are there whether or not a rule of this node has direct return: the node that sends decides, and may know the Service's
 // new annotation first.
-import type { ServicePortPlan } from '../../../../plan/types.ts';
-import { encodeU32 } from '../../layout/layout.ts';
-import { writeFailure } from '../../state/failure.ts';
-import type { Ledger } from '../../state/ledger.ts';
-import type { PreparedPort } from '../service-port/update.ts';
+import type { ServicePortPlan } from '../../../plan/types.ts';
+import { encodeU32 } from '../layout/layout.ts';
+import { portFailure, type Satellite, type Sync } from '../rows/satellites/sync.ts';
+import type { PreparedPort } from '../rows/service-port/update.ts';
+import { writeFailure } from '../state/failure.ts';
+import type { Ledger } from '../state/ledger.ts';
 import { localBackendKey } from './held-backends.ts';
-import { portFailure, type Satellite, type Sync } from './sync.ts';
 
 export const LOCAL_BACKENDS: Satellite = {
   put(sync) {

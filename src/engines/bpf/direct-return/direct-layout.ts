@@ -2,7 +2,7 @@
 // Codecs for the maps of direct return: fl_peer, fl_cookie, fl_backend_node and fl_local_be, whose structs are in
 // bpf/packet/types.h. Addresses are v4-mapped for IPv4. test/unit/engines/bpf/layout/direct-layout.test.ts compares
 // them with the object's BTF.
-import { decodePingKey, encodePingKey, PACKET_SIZE } from './packet-layout.ts';
+import { decodePingKey, encodePingKey, PACKET_SIZE } from '../layout/packet-layout.ts';
 
 const view = (bytes: Uint8Array): DataView =>
   new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

@@ -6,7 +6,7 @@
 //   5f0c…
 import { createHash } from 'node:crypto';
 import type { CookieView } from '../../../snapshot.ts';
-import type { Cookies } from '../../layout/direct-layout.ts';
+import type { Cookies } from '../direct-layout.ts';
 
 /** `value` is undefined if nobody needs a cookie. */
 export type SecretsRead =
