@@ -5,7 +5,6 @@ import {
   type Capabilities,
   keepsLocalClient,
   limitText,
-  originOf,
   type PortTraits,
   refusedBy,
   type Served,
@@ -57,8 +56,8 @@ export function answer(plan: Plan, packet: Packet, { dataplanes, held, tableOf }
   const decided = explain(plan, packet, tableOf);
   const found = frontendOf(matchDestination(plan, packet), packet);
   if (found === undefined) return { ...decided, ...NOT_OURS };
-  const origin = originOf(client.kind);
-  const served = servedBy(dataplanes, found.port, found.frontend, origin);
+  const position = client.servedAs;
+  const served = servedBy(dataplanes, found.port, found.frontend, position);
   const serving = dataplanes.find(({ dataplane }) => dataplane === served.dataplane);
   const explanation =
     serving !== undefined && !LOOKUP_NAMES.every((name) => serving.algorithms.includes(name))
@@ -72,7 +71,7 @@ export function answer(plan: Plan, packet: Packet, { dataplanes, held, tableOf }
   const isUnchanged = isForwarded && client.position === 'pod' && differences.length > 0;
   const reasons = dataplane === undefined ? limits : isUnchanged ? differences : [];
   const refuser =
-    dataplane === undefined && refusedBy(dataplanes, found.port, found.frontend, origin);
+    dataplane === undefined && refusedBy(dataplanes, found.port, found.frontend, position);
   const reason = [
     ...reasons.map((limit) => (isUnchanged ? limit.reason : limitText(limit))),
     ...(refuser ? [`${refuser} refuses it, as other ports of a ClusterIP`] : []),

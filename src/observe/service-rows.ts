@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows of `fairlead services`: desired versus programmed state of each frontend.
+
 import {
   type Capabilities,
-  ORIGINS,
-  type Origin,
   servedByTexts,
   servingDataplanes,
   unservedTexts,
@@ -17,9 +16,11 @@ import { resultOf } from '../lib/steps.ts';
 import type { Algorithm, Forwarding, TrafficPolicy } from '../model/types.ts';
 import { algorithmFor, algorithmOf, lookupOf } from '../plan/decide/balancing.ts';
 import { forwardingOf, isForwarded } from '../plan/decide/forwarding.ts';
+import { CLIENT_POSITIONS } from '../plan/decide/traffic-rules.ts';
 import { exposureReason } from '../plan/explain/match.ts';
 import type {
   BackendList,
+  ClientPosition,
   Frontend,
   NodeFrontend,
   Plan,
@@ -208,8 +209,8 @@ function plannedRow(
 ): ServiceRow {
   const { dataplanes, views } = programmed;
   const { host, outside } = frontend.rules;
-  const viewFor = (origin: Origin): FrontendView | undefined => {
-    const [serving] = servingDataplanes(dataplanes, port, frontend, [origin]);
+  const viewFor = (position: ClientPosition): FrontendView | undefined => {
+    const [serving] = servingDataplanes(dataplanes, port, frontend, [position]);
     return views.find(({ dataplane }) => dataplane === serving) ?? views[0];
   };
   return {
@@ -232,7 +233,7 @@ function plannedRow(
     desired: namesOf(port[host.scope]),
     kernel: viewFor('pod')?.internal.toSorted() ?? [],
     externalDesired: namesOf(port[outside.scope]),
-    externalKernel: viewFor('packet')?.external.toSorted() ?? [],
+    externalKernel: viewFor('outside')?.external.toSorted() ?? [],
     terminating: terminatingOf(port),
     kernelState: plannedState(port, frontend, programmed),
     servedBy: servedByTexts(
@@ -285,7 +286,7 @@ function plannedState(
     !hasSame(namesOf(port[outside.scope]), external);
   if (held.some(isStale)) return 'stale';
   // A ClusterIP may be there for packets too, though nobody outside is meant to use it.
-  const allowed = servingDataplanes(dataplanes, port, frontend, ORIGINS);
+  const allowed = servingDataplanes(dataplanes, port, frontend, CLIENT_POSITIONS);
   return views.every(({ dataplane }) => allowed.has(dataplane)) ? 'ok' : 'extra';
 }
 
