@@ -231,19 +231,6 @@ export type LocalDetector =
   | { readonly kind: 'interface'; readonly name: string }
   | { readonly kind: 'interface-prefix'; readonly prefix: string };
 
-/** What one build changed: the Services to render again (a key absent from `plan.services` is gone). */
-export interface PlanDelta {
-  readonly plan: Plan;
-  readonly changed: readonly ServiceKey[];
-  /** The Services before. */
-  readonly previous: Plan['services'];
-  /**
-   * True if something node-wide changed (nodePortAddresses, detector, node facts, ServiceCIDRs), and for the
-   * first build: every Service counts as changed.
-   */
-  readonly isGlobal: boolean;
-}
-
 /** The settings that the plan depends on. */
 export interface PlanSettings {
   /** This node's name, in lower case. */

@@ -13,8 +13,8 @@ import { type Client, clientOf } from '../../src/plan/explain/client.ts';
 import type { Explanation } from '../../src/plan/explain/explanation.ts';
 import { matchDestination } from '../../src/plan/explain/match.ts';
 import type { Packet } from '../../src/plan/explain/packet.ts';
-import { createPlanner } from '../../src/plan/planner.ts';
 import type { ClientPosition, Plan } from '../../src/plan/types.ts';
+import { createPlanner } from '../support/plan/planner.ts';
 import { type Expectation, expectationOf, readStories, type Story } from './story.ts';
 
 /** The result of a new connection. */

@@ -7,7 +7,6 @@ import { render } from '../../../src/engines/iptables/rows/render.ts';
 import type { RenderSettings } from '../../../src/engines/iptables/rows/settings.ts';
 import { endpointChain, serviceChains } from '../../../src/engines/iptables/rules/names.ts';
 import { FAMILIES, type Family, type ObjectChange } from '../../../src/model/types.ts';
-import { createPlanner } from '../../../src/plan/planner.ts';
 import type { Plan, PlanSettings } from '../../../src/plan/types.ts';
 import { run } from '../../../src/sys/exec.ts';
 import { insideNamespace } from '../../../src/sys/netns.ts';
@@ -20,6 +19,7 @@ import { compareRules, DIFFERENCES } from '../../support/iptables/kube-proxy-dif
 import { printRuleset } from '../../support/iptables/print-ruleset.ts';
 import { chainsOf, type SavedChains } from '../../support/iptables/saved.ts';
 import { DEFAULTS } from '../../support/iptables/story-rulesets.ts';
+import { createPlanner } from '../../support/plan/planner.ts';
 import { repeatable } from '../../support/random.ts';
 import { isMissing, oracle } from './oracle.ts';
 

@@ -2,7 +2,7 @@
 // Who a client is: by the plan's rules, and as dataplanes meet it.
 import { expect, test } from 'vitest';
 import { clientOf } from '../../../../src/plan/explain/client.ts';
-import { createPlanner } from '../../../../src/plan/planner.ts';
+import { createPlanner } from '../../../support/plan/planner.ts';
 import { node, SETTINGS } from '../support.ts';
 
 const planner = createPlanner(SETTINGS);
