@@ -12,9 +12,9 @@ import {
 import { isOfObject, problemText } from '../../model/problem.ts';
 import type { FrontendCounts, Health } from '../../observe/health.ts';
 import type { Status } from '../../observe/status.ts';
+import { aligned } from './columns.ts';
 import { onNodeLines } from './on-node/section.ts';
 import { STATE_TEXT } from './state.ts';
-import { aligned } from './table.ts';
 
 /** A frontend that some of its intended clients cannot use. */
 export interface Limited {

@@ -3,8 +3,8 @@
 import type { LookupAlgorithm } from '../lookup-table.ts';
 import { entryOf, flowHash } from './hash.ts';
 import { maglevInput } from './input.ts';
+import { maglevTable, populate } from './maglev-table.ts';
 import { entriesFor } from './size.ts';
-import { maglevTable, populate } from './table.ts';
 
 export const MAGLEV: LookupAlgorithm = {
   title: 'Maglev',

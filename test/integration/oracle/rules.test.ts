@@ -13,7 +13,7 @@ import { insideNamespace } from '../../../src/sys/netns.ts';
 import { CLUSTER, fixture, named, type Story } from '../../conformance/story.ts';
 import { drawn, storyOf } from '../../support/fixture/histories.ts';
 import type { Stage } from '../../support/fixture/stage.ts';
-import { playable } from '../../support/fixture/stories/table.ts';
+import { playable } from '../../support/fixture/stories/story-table.ts';
 import { useStage } from '../../support/fixture/tests.ts';
 import { compareRules, DIFFERENCES } from '../../support/iptables/kube-proxy-differences.ts';
 import { printRuleset } from '../../support/iptables/print-ruleset.ts';

@@ -3,7 +3,7 @@
 // all or a part. By chi-square, or exactly where an algorithm takes turns or compares. Packets go through the whole programs, from a SYN to the backend that it is sent to;
 // sockets through the selection that connect4 calls, and test/integration/netns has real ones.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { setContent } from '../../../../src/engines/bpf/rows/service-port/table.ts';
+import { setContent } from '../../../../src/engines/bpf/rows/service-port/set-content.ts';
 import type { Algorithm } from '../../../../src/model/types.ts';
 import { buildFrame } from '../../../support/packets/build.ts';
 import { checksum } from '../../../support/packets/checksum.ts';

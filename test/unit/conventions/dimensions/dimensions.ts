@@ -48,7 +48,7 @@ export const DIMENSIONS: Readonly<Record<string, Dimension>> = {
         'XDP: forwardByXdp,',
       ],
     },
-    tables: [...SETTINGS, 'src/server/events/event.ts', 'src/server/metrics/table.ts'],
+    tables: [...SETTINGS, 'src/server/events/event.ts', 'src/server/metrics/metric-rows.ts'],
   },
   Maglev: {
     word: /maglev/i,
@@ -114,7 +114,7 @@ export const DIMENSIONS: Readonly<Record<string, Dimension>> = {
       'src/source/apiserver/annotated.ts',
       'src/source/apiserver/decode/prune.ts',
     ],
-    tables: [...SETTINGS, 'src/server/metrics/table.ts'],
+    tables: [...SETTINGS, 'src/server/metrics/metric-rows.ts'],
   },
 };
 

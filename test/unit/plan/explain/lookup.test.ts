@@ -6,7 +6,7 @@ import { answer } from '../../../../src/observe/answer.ts';
 import { serviceRows } from '../../../../src/observe/service-rows.ts';
 import { entryOf, flowHash } from '../../../../src/plan/maglev/hash.ts';
 import { maglevInput } from '../../../../src/plan/maglev/input.ts';
-import { maglevTable } from '../../../../src/plan/maglev/table.ts';
+import { maglevTable } from '../../../../src/plan/maglev/maglev-table.ts';
 import type { ServicePortPlan } from '../../../../src/plan/types.ts';
 import { backend, clusterIp, localNodePort, planOf, servicePort } from '../../engines/bpf/plans.ts';
 

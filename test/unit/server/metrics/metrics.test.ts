@@ -5,6 +5,7 @@ import { BPF, bpfCapabilities, IPTABLES } from '../../../../src/engines/capabili
 import { limitationsOf } from '../../../../src/engines/limitations.ts';
 import type { Backend, Frontend, Plan, ServicePlan } from '../../../../src/plan/types.ts';
 import { type Listener, listenOnce } from '../../../../src/server/http/listen.ts';
+import { PROGRAMMING_BUCKETS, SYNC_BUCKETS } from '../../../../src/server/metrics/metric-rows.ts';
 import { createMetrics } from '../../../../src/server/metrics/metrics.ts';
 import {
   type MetricReaders,
@@ -14,7 +15,6 @@ import {
   type ServiceTraffic,
 } from '../../../../src/server/metrics/readings.ts';
 import { metricsHandler } from '../../../../src/server/metrics/server.ts';
-import { PROGRAMMING_BUCKETS, SYNC_BUCKETS } from '../../../../src/server/metrics/table.ts';
 import { until } from '../../../support/until.ts';
 import { ask, type Heard } from '../http/ask.ts';
 import { agentReaders } from '../readers.ts';

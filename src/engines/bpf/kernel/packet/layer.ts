@@ -10,10 +10,16 @@ import { SYSTEM_CLOCK } from '../../../../sys/clock.ts';
 import type { NetworkFollower } from '../../../../sys/netlink/follow.ts';
 import type { Entry } from '../../../entry.ts';
 import type { CookieView, DeviceView, TableFill } from '../../../snapshot.ts';
-import { CONN_MAPS, type ConnTables, connTables, digitOf, hasConns } from '../../conn/table.ts';
+import {
+  CONN_MAPS,
+  type ConnTables,
+  connTables,
+  digitOf,
+  hasConns,
+} from '../../conn/conn-table.ts';
+import { createDeviceFollower, type DeviceFollower } from '../../devices/device-follower.ts';
 import { deviceTable } from '../../devices/device-table.ts';
 import type { AdoptEarlyPath, EarlyPathParts, OpenEarlyPath } from '../../devices/early-path.ts';
-import { createDeviceFollower, type DeviceFollower } from '../../devices/follower.ts';
 import { lackOfHooks } from '../../devices/lack-of-hooks.ts';
 import type { DevicePolicy } from '../../devices/policy.ts';
 import type { SecretFile } from '../../direct-return/kernel/cookie-follow.ts';

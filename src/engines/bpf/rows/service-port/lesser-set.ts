@@ -9,8 +9,8 @@ import type { SetRecord } from '../../state/ledger.ts';
 import type { EnsuredBackends } from './backends.ts';
 import type { WantedSet } from './lookup-content.ts';
 import type { RenderedSet } from './render.ts';
+import { setContent } from './set-content.ts';
 import { ensureSet, isEqual } from './sets.ts';
-import { setContent } from './table.ts';
 
 export type FullTable = Pick<FailedEntry, 'code' | 'map' | 'reason' | 'isServed'>;
 

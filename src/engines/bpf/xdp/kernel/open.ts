@@ -9,7 +9,7 @@ import type { EarlyPathKind, FollowedDevices, OpenEarlyPath } from '../../device
 import { detachPinned, earlyPins } from '../../kernel/devices/device-pins.ts';
 import { pinFolder } from '../../kernel/loader/pins.ts';
 import { candidatesOf } from '../candidates.ts';
-import { createXdpFollower, type XdpCandidate } from '../follower.ts';
+import { createXdpFollower, type XdpCandidate } from '../xdp-follower.ts';
 import { type ClosableKernelXdp, createKernelXdp } from './kernel-xdp.ts';
 import { type LoadedXdp, loadXdp, readObjects, XDP_PROGRAM } from './programs.ts';
 

@@ -24,7 +24,7 @@ const AGE_TO_NEXT = 8;
 export const SOONEST_LOOK_MS = 1_000;
 export const LATEST_LOOK_MS = 60_000;
 
-export interface FollowerParts {
+export interface ScopeFollowerParts {
   readonly map: Pick<BpfMap, 'readAll' | 'put' | 'delete'>;
   /** Those that the programs need not look up. */
   readonly plain: PlainNamespaces;
@@ -53,12 +53,12 @@ interface Known {
 export const NOTHING_KNOWN = { known: 0, asPackets: 0, unseen: 0, unlooked: 'sockets' } as const;
 
 /** Begins at once; what the map holds of an earlier agent counts until it has been looked at again. */
-export const followScopes = (parts: FollowerParts): ScopeFollower => new ScopeFollower(parts);
+export const followScopes = (parts: ScopeFollowerParts): ScopeFollower => new ScopeFollower(parts);
 
 type Find = () => Promise<Paths>;
 
 export class ScopeFollower {
-  readonly #parts: FollowerParts;
+  readonly #parts: ScopeFollowerParts;
   readonly #known = new Map<bigint, Known>();
   readonly #ring: { close(): void };
   /** Where to look for namespaces that have not asked. */
@@ -70,7 +70,7 @@ export class ScopeFollower {
   #isClosed = false;
   #failure = '';
 
-  constructor(parts: FollowerParts) {
+  constructor(parts: ScopeFollowerParts) {
     this.#parts = parts;
     this.#ring = parts.listen(() => this.#request());
     this.#request();

@@ -52,7 +52,7 @@ export interface XdpFollower {
   close(): void;
 }
 
-export const createXdpFollower = (parts: XdpParts): XdpFollower => new Follower(parts);
+export const createXdpFollower = (parts: XdpParts): XdpFollower => new XdpDevices(parts);
 
 interface Held {
   name: string;
@@ -75,7 +75,7 @@ const FIRST_DELAY_MS = 60_000;
 const MAX_DELAY_MS = 3_600_000;
 const NOTHING: XdpTraffic = { sent: 0, lost: 0 };
 
-class Follower implements XdpFollower {
+class XdpDevices implements XdpFollower {
   readonly #parts: XdpParts;
   readonly #held = new Map<number, Held>();
   /** By ifindex, as of the last change: to decide for each that is viewed would take the square of their number. */

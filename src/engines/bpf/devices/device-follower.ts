@@ -21,7 +21,7 @@ export interface DeviceTable extends RowTarget<number, string> {
   refusal(code: string): string;
 }
 
-export interface FollowerParts {
+export interface DeviceFollowerParts {
   readonly network: Pick<NetworkFollower, 'current' | 'listen'>;
   readonly policy: DevicePolicy;
   readonly links: DeviceLinks;
@@ -35,7 +35,7 @@ export interface FollowerParts {
 }
 
 /** Adopts what an earlier agent attached, and attaches what is missing. */
-export const createDeviceFollower = (parts: FollowerParts): DeviceFollower =>
+export const createDeviceFollower = (parts: DeviceFollowerParts): DeviceFollower =>
   new DeviceFollower(parts);
 
 interface Held {
@@ -55,7 +55,7 @@ const ATTACH_ORDER: readonly Direction[] = ['egress', 'ingress'];
 const NAMED = 5;
 
 export class DeviceFollower {
-  readonly #parts: FollowerParts;
+  readonly #parts: DeviceFollowerParts;
   readonly #entries: TrackedTable<number, string>;
   readonly #early: readonly EarlyPath[];
   readonly #held = new Map<number, Held>();
@@ -68,7 +68,7 @@ export class DeviceFollower {
   #cancelRetry: (() => void) | undefined;
   #isClosed = false;
 
-  constructor(parts: FollowerParts) {
+  constructor(parts: DeviceFollowerParts) {
     this.#parts = parts;
     this.#early = parts.early ?? [];
     this.#entries = new TrackedTable(parts.table);

@@ -3,8 +3,8 @@
 import { percentile } from '../../../../tools/bench/lib/quantiles.ts';
 import { type Cells, servicesText } from '../../../../tools/bench/lib/tables.ts';
 import { COLUMNS, type ColumnName } from '../figures.ts';
+import { lossText, NAMES, ratioText } from '../rate-cells.ts';
 import { medianRate, ratioTo } from '../ratios.ts';
-import { lossText, NAMES, ratioText } from '../table.ts';
 import type { FrameRow, FrameSample, FrameSizeFigures, Latency } from './figures.ts';
 import { goalCells } from './goals.ts';
 import { nodeAlone } from './node-alone.ts';

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Single records of a table, over maps that refuse what the kernel's refuse: a mapping beyond their end, or not at a page.
 import { describe, expect, test } from 'vitest';
-import { readConns } from '../../../../../src/engines/bpf/conn/reader.ts';
 import {
   connTables,
   expire,
   hasConns,
   isExpired,
-} from '../../../../../src/engines/bpf/conn/table.ts';
+} from '../../../../../src/engines/bpf/conn/conn-table.ts';
+import { readConns } from '../../../../../src/engines/bpf/conn/reader.ts';
 import { PACKET_SIZE } from '../../../../../src/engines/bpf/layout/packet-layout.ts';
 
 const PAGE = 4096;

@@ -4,7 +4,7 @@
 import { FAMILIES, type Family } from '../../../../model/types.ts';
 import type { BpfMap, BpfProgram } from '../../../../sys/native.ts';
 import { tickOfNow } from '../../conn/clock.ts';
-import { digitOf } from '../../conn/table.ts';
+import { digitOf } from '../../conn/conn-table.ts';
 import {
   CONN_HALF,
   CONN_SIZE,

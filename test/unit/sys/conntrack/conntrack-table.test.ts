@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Against a kernel that answers with prepared datagrams.
 import { describe, expect, it } from 'vitest';
-import { deletionOf, entryOf, type WantsEntry } from '../../../../src/sys/conntrack/entry.ts';
 import {
   deleteConntrack,
   type OpenConntrackSocket,
   readConntrack,
-} from '../../../../src/sys/conntrack/table.ts';
+} from '../../../../src/sys/conntrack/conntrack-table.ts';
+import { deletionOf, entryOf, type WantsEntry } from '../../../../src/sys/conntrack/entry.ts';
 import { joined, messagesIn } from '../../../../src/sys/netlink/wire.ts';
 import { endMessage, entryMessage, type TrackedFlow } from '../../../support/conntrack.ts';
 

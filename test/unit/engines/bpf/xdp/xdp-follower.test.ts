@@ -2,13 +2,13 @@
 // XDP follows the devices: what is tried, trusted, watched and taken off, and when the next trial begins.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeEach, describe, expect, test } from 'vitest';
+import type { XdpFamily } from '../../../../../src/engines/bpf/xdp/links.ts';
+import type { XdpTraffic } from '../../../../../src/engines/bpf/xdp/losses.ts';
 import {
   createXdpFollower,
   type XdpCandidate,
   type XdpFollower,
-} from '../../../../../src/engines/bpf/xdp/follower.ts';
-import type { XdpFamily } from '../../../../../src/engines/bpf/xdp/links.ts';
-import type { XdpTraffic } from '../../../../../src/engines/bpf/xdp/losses.ts';
+} from '../../../../../src/engines/bpf/xdp/xdp-follower.ts';
 
 /** What was done, in order: `begin 2`, `trust 2`, `targets 2`. */
 let done: string[];

@@ -5,8 +5,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { murmur3 } from '../../../../src/lib/murmur3.ts';
 import { isPrime, MOST_ENTRIES } from '../../../../src/model/service/table-size.ts';
+import { maglevTable, populate } from '../../../../src/plan/maglev/maglev-table.ts';
 import { entriesFor } from '../../../../src/plan/maglev/size.ts';
-import { maglevTable, populate } from '../../../../src/plan/maglev/table.ts';
 
 const namesOf = (count: number): readonly string[] =>
   Array.from({ length: count }, (_, i) => `TCP/10.1.${i >> 8}.${i & 255}/8080`);

@@ -16,7 +16,7 @@ import { type CompleteList, keyOf, type Replacement, Store, type Suspicion } fro
 import { watchBatches } from './watch.ts';
 import { ApiError, type EndReason, WatchError, watchErrorOf } from './watch-error.ts';
 
-export interface FollowerParts extends BodyParts {
+export interface WatchFollowerParts extends BodyParts {
   readonly spec: KindSpec;
   readonly delivery: Delivery;
   readonly intern: Intern;
@@ -25,7 +25,7 @@ export interface FollowerParts extends BodyParts {
 }
 
 /** What an attempt tells while it runs. */
-export interface FollowerEvents {
+export interface WatchEvents {
   /** A complete list that is believed was delivered. */
   onListed(): void;
   onSuspicion(suspicion: Suspicion): void;
@@ -47,8 +47,8 @@ const LIST_AGAIN: readonly EndReason[] = ['expired', 'status', 'undecodable', 'd
 
 export class WatchFollower {
   readonly store: Store;
-  readonly #parts: FollowerParts;
-  readonly #events: FollowerEvents;
+  readonly #parts: WatchFollowerParts;
+  readonly #events: WatchEvents;
   readonly #decoder: Decoder;
   #needsList = true;
   #canWatchList = true;
@@ -62,7 +62,7 @@ export class WatchFollower {
   #bookmarkAtMs: number | undefined;
   #cancels: (() => void)[] = [];
 
-  constructor(parts: FollowerParts, events: FollowerEvents) {
+  constructor(parts: WatchFollowerParts, events: WatchEvents) {
     this.#parts = parts;
     this.#events = events;
     this.store = new Store(parts.spec);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from 'vitest';
+import type { Seen } from '../../../../../../src/engines/bpf/kernel/scope/look.ts';
 import {
   followScopes,
   LATEST_LOOK_MS,
   SOONEST_LOOK_MS,
-} from '../../../../../../src/engines/bpf/kernel/scope/follower.ts';
-import type { Seen } from '../../../../../../src/engines/bpf/kernel/scope/look.ts';
+} from '../../../../../../src/engines/bpf/kernel/scope/scope-follower.ts';
 import { plainIndex, plainNamespaces } from '../../../../../../src/engines/bpf/scope/plain.ts';
 import {
   decodeScope,

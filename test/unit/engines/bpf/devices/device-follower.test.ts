@@ -2,14 +2,14 @@
 // Programs follow the devices: in which order things are written, what a failure affects, what an earlier agent left.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeEach, describe, expect, test } from 'vitest';
+import {
+  createDeviceFollower,
+  type DeviceFollower,
+} from '../../../../../src/engines/bpf/devices/device-follower.ts';
 import type {
   Attachment,
   DeviceLinks,
 } from '../../../../../src/engines/bpf/devices/device-links.ts';
-import {
-  createDeviceFollower,
-  type DeviceFollower,
-} from '../../../../../src/engines/bpf/devices/follower.ts';
 import type { RefusedRow } from '../../../../../src/engines/tracked-table.ts';
 import type { Network } from '../../../../../src/sys/netlink/network.ts';
 import { type LinkSpec, network } from './networks.ts';

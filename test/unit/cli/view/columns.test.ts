@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from 'vitest';
-import { type Column, table } from '../../../../src/cli/view/table.ts';
+import { type Column, table } from '../../../../src/cli/view/columns.ts';
 
 interface Row {
   readonly name: string;
