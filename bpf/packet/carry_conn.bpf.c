@@ -41,7 +41,7 @@ struct {
 	__type(value, struct carrying);
 } fl_carrying SEC(".maps");
 
-_Static_assert(offsetof(struct carrying, round) == 104, "AT of loader/migration/table.ts");
+_Static_assert(offsetof(struct carrying, round) == 104, "AT of migration/conn-table-carry.ts");
 
 static __always_inline struct carrying *carrying(void)
 {

@@ -35,7 +35,7 @@ export function limitationsOf(capabilities: Capabilities): readonly Limitation<L
     BYPASS: !canBypass,
     AFFINITY_CLIENTS: affinityClients !== undefined,
     ALGORITHMS: lacking.length > 0,
-    DIRECT_RETURN: serves.packet !== undefined && !directReturn,
+    DIRECT_RETURN: serves.outside !== undefined && !directReturn,
     PORT_MAP: relays === 'port-map',
     CLIENT_ADDRESS: relays !== undefined,
     RESETS: relays !== undefined,

@@ -25,7 +25,7 @@ import { writeInstance } from '../server/instance-file.ts';
 import type { Servers, ServersSettings } from '../server/servers.ts';
 import type { Source } from '../source/source.ts';
 import { SYSTEM_CLOCK } from '../sys/clock.ts';
-import { deleteConntrack, readConntrack } from '../sys/conntrack/table.ts';
+import { deleteConntrack, readConntrack } from '../sys/conntrack/conntrack-table.ts';
 import { followNetwork, type NetworkFollower } from '../sys/netlink/follow.ts';
 import { listenersOf } from '../sys/netlink/listeners.ts';
 import { type NodeAddresses, nodeAddressesOf } from '../sys/netlink/node-addresses.ts';

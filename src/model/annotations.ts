@@ -73,7 +73,7 @@ export type ServiceChoices = {
 
 export const ANNOTATIONS = {
   ...CHOICES,
-  /** The number of entries of its Maglev tables. */
+  /** The number of entries of its lookup tables. */
   tableEntries: {
     name: 'fairlead.io/table-size',
     of: 'Service',

@@ -8,8 +8,8 @@ import { diffTable } from '../../../src/engines/nftables/state/diff.ts';
 import { scriptOf } from '../../../src/engines/nftables/state/script.ts';
 import { allWanted, wantedSince } from '../../../src/engines/nftables/state/wanted.ts';
 import type { Family } from '../../../src/model/types.ts';
-import { createPlanner } from '../../../src/plan/planner.ts';
 import type { Story } from '../../conformance/story.ts';
+import { createPlanner } from '../plan/planner.ts';
 
 /** kube-proxy's defaults. */
 export const DEFAULTS = { masqueradeBit: 14, isTcpLiberal: false };

@@ -142,7 +142,7 @@ test('the README says what is not served yet, as the capabilities have it', () =
   const [, table = ''] = read('README.md').split('| Works | Not yet by eBPF |');
   const notYet = (table.split('\n\n')[0] ?? '').replace(/^\|[^|]*\|/gm, '');
   const { serves, changesSctpPorts } = bpfCapabilities({ packets: true });
-  const { host, packet } = serves;
+  const { host, outside: packet } = serves;
   const lacking = {
     'packets from outside': packet === undefined,
     "SCTP to endpoints whose port is not the Service's": !changesSctpPorts,

@@ -13,6 +13,8 @@ import { type BpfFacts, bpfCapabilities } from '../../capabilities.ts';
 import type { Dataplane } from '../../dataplane.ts';
 import type { Installation, SocketScope } from '../../snapshot.ts';
 import { closeDirectPort } from '../direct-return/direct-port.ts';
+import type { SecretFile } from '../direct-return/kernel/cookie-follow.ts';
+import { lackOfDirectReturn } from '../direct-return/kernel/direct-trial.ts';
 import { ALL_FEATURES } from '../features.ts';
 import { canSetRetval, type Layer, type Rodata, socketLayer } from '../layer.ts';
 import type { Features } from '../layout/packet-layout.ts';
@@ -29,8 +31,6 @@ import { readReasons } from './maps/counters.ts';
 import { kernelTables } from './maps/kernel.ts';
 import { type Carry, NOTHING_TO_CARRY } from './migration/carry.ts';
 import { type MigrationOptions, migrateMaps } from './migration/migrate.ts';
-import type { SecretFile } from './packet/cookie-follow.ts';
-import { lackOfDirectReturn } from './packet/direct-trial.ts';
 import { beginPrograms, type EarlyPrograms } from './packet/early-programs.ts';
 import {
   type DeviceSettings,
@@ -72,8 +72,6 @@ export interface BpfSettings {
 const SOCKET_OBJECT = 'sock.bpf.o';
 const PACKET_OBJECT = 'packet.bpf.o';
 const SWEEP_OBJECT = 'sweep.bpf.o';
-const XDP_OBJECT = 'xdp.bpf.o';
-const XDP_WATCH_OBJECT = 'xdp_watch.bpf.o';
 const CARRY_OBJECT = 'carry.bpf.o';
 const CARRY_CONN_OBJECT = 'carry_conn.bpf.o';
 
@@ -333,10 +331,7 @@ async function openPackets(
     const parts = {
       programs: early.programs,
       sweepObject: readObject(SWEEP_OBJECT),
-      xdpObjects: {
-        forward: () => readObject(XDP_OBJECT),
-        watch: () => readObject(XDP_WATCH_OBJECT),
-      },
+      readObject,
       sizes: maxEntries(mapSizes),
       timeouts: flowTimeouts(conntrack),
       ...{ bpfRoot, resetsTcp, answersPing, hasDirectReturn, secretFile },

@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { EVENTS } from '../../../../src/server/events/event.ts';
-import { METRICS } from '../../../../src/server/metrics/table.ts';
+import { METRICS } from '../../../../src/server/metrics/metric-rows.ts';
 import { parseYaml } from '../../../support/yaml.ts';
 
 const read = (path: string): string =>

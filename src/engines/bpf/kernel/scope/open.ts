@@ -8,8 +8,8 @@ import type { ScopeView, SocketScope } from '../../../snapshot.ts';
 import type { PodDevice } from '../../scope/judge.ts';
 import { plainNamespaces } from '../../scope/plain.ts';
 import { encodeScope, netnsKey, UNKNOWN_NETNS } from '../../scope/state.ts';
-import { followScopes, NOTHING_KNOWN, type ScopeFollower } from './follower.ts';
 import { lookAt, pathsByCookie, reasonOfNoEntry } from './look.ts';
+import { followScopes, NOTHING_KNOWN, type ScopeFollower } from './scope-follower.ts';
 
 /** What the programs are loaded with. */
 export interface ScopeChoice {

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import {
   decodeNodeAddress,
   encodeLocalBackendKey,
-} from '../../../../../src/engines/bpf/layout/direct-layout.ts';
+} from '../../../../../src/engines/bpf/direct-return/direct-layout.ts';
 import { decodeBackend, decodeU32 } from '../../../../../src/engines/bpf/layout/layout.ts';
 import {
   createTableSync,
