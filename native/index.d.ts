@@ -50,6 +50,7 @@ export {
   programName,
   readIterator,
 } from './types/program.js';
+export { openRelay, type Relay } from './types/relay.js';
 export {
   abstractListener,
   fileSystemType,

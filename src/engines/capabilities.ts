@@ -59,6 +59,8 @@ export interface Capabilities {
    * at ports of 127.0.0.1. Absent: the kernel serves without the agent.
    */
   readonly relays?: 'addresses' | 'port-map';
+  /** Why their bytes pass through JavaScript; absent: a thread of the addon moves them. */
+  readonly slowRelay?: string | undefined;
 }
 
 const SOCKETS: OriginCapabilities = {
@@ -147,6 +149,7 @@ const RELAYED: OriginCapabilities = { ...PACKETS, protocols: ['TCP', 'UDP'] };
 /** USERSPACE: sockets of the agent, which need no privilege. Backends see an address of the node, whoever asks. */
 export const userspaceCapabilities = (
   relays: NonNullable<Capabilities['relays']>,
+  slowRelay?: string,
 ): Capabilities => ({
   dataplane: 'userspace',
   families: FAMILIES,
@@ -158,6 +161,7 @@ export const userspaceCapabilities = (
   algorithms: ALGORITHM_NAMES.filter((name) => name !== 'maglev'),
   directReturn: false,
   relays,
+  slowRelay,
 });
 
 /** What a dynamic set of one endpoint holds. */

@@ -20,6 +20,7 @@ export type {
   MapInfo,
   NativeError,
   NetlinkSocket,
+  Relay,
   RingBuffer,
   StructLayout,
 } from '../../native/index.d.ts';
@@ -70,6 +71,7 @@ export const openPinnedLink: Native['openPinnedLink'] = (...args) =>
   addon().openPinnedLink(...args);
 export const openRingBuffer: Native['openRingBuffer'] = (...args) =>
   addon().openRingBuffer(...args);
+export const openRelay: Native['openRelay'] = (...args) => addon().openRelay(...args);
 export const openNetlink: Native['openNetlink'] = (...args) => addon().openNetlink(...args);
 export const tcxPrograms: Native['tcxPrograms'] = (...args) => addon().tcxPrograms(...args);
 export const cgroupPrograms: Native['cgroupPrograms'] = (...args) =>

@@ -24,7 +24,7 @@ import { connectionsOf, viewsOf } from '../listeners/view.ts';
 import type { AddressKeeper } from './addresses.ts';
 import { Live, type LiveParts } from './live.ts';
 import type { Memory } from './memory.ts';
-import { type Chosen, listenTcp } from './tcp.ts';
+import type { Chosen, ListenTcp } from './tcp.ts';
 import { listenUdp } from './udp.ts';
 
 export interface UserspaceParts {
@@ -32,6 +32,9 @@ export interface UserspaceParts {
   readonly installation: Installation;
   readonly clock: Clock;
   readonly memory: Memory;
+  readonly listenTcp: ListenTcp;
+  /** Connections are reset because there are too many: called for each. @param most that can be open */
+  readonly onShed: (most: number) => void;
   /** undefined: no addresses may be added, ports of 127.0.0.1 stand for them. */
   readonly addresses: AddressKeeper | undefined;
 }
@@ -68,8 +71,10 @@ class UserspaceDataplane implements Dataplane {
     });
     this.#liveParts = {
       choose: (listener, connecting) => this.#choose(listener, connecting),
-      listen: (protocol, at, choose) =>
-        protocol === 'TCP' ? listenTcp(at, choose) : listenUdp(at, choose, clock),
+      listen: ({ protocol, key }, place, choose) =>
+        protocol === 'TCP'
+          ? parts.listenTcp(place, choose, (most) => this.#shed(key, most))
+          : listenUdp(place, choose, clock),
       takenBy: (listener) => this.#portsBeside(listener),
     };
   }
@@ -186,6 +191,11 @@ class UserspaceDataplane implements Dataplane {
         other !== key && listener.protocol === id.protocol && listener.id.family === id.family,
     );
     return new Set(others.flatMap(([, { mappedPort }]) => mappedPort ?? []));
+  }
+
+  #shed(listener: string, most: number): void {
+    this.#counts.of(listener).refused += 1;
+    this.#parts.onShed(most);
   }
 
   #choose(listener: Listener, connecting: Connecting): Chosen {
