@@ -13,6 +13,7 @@ namespace {
 // Connections beyond these copy their bytes, which takes no file.
 constexpr size_t kMostTaken = 64;
 constexpr size_t kMostFree = 16;
+constexpr int kPipeBytes = 1 << 20;
 
 }  // namespace
 
@@ -26,6 +27,8 @@ std::optional<Pipe> PipePool::Take() {
   }
   int ends[2];
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return std::nullopt;
+  // Else each call moves 64 KiB. Refused to a user who has many: the pipe is as it is then.
+  fcntl(ends[0], F_SETPIPE_SZ, kPipeBytes);
   taken_ += 1;
   return Pipe{.out = Fd(ends[0]), .in = Fd(ends[1])};
 }
