@@ -36,6 +36,8 @@ export {
   netnsAddresses,
   netnsCookie,
   openNetlink,
+  openRelay,
+  type Relay,
   xtTargets,
 } from './types/network.js';
 export {
@@ -50,7 +52,6 @@ export {
   programName,
   readIterator,
 } from './types/program.js';
-export { openRelay, type Relay } from './types/relay.js';
 export {
   abstractListener,
   fileSystemType,

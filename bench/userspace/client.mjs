@@ -8,10 +8,13 @@ const task = JSON.parse(process.argv[2]);
 let count = 0;
 
 const dial = (options = {}) =>
-  connect({ host: '127.0.0.1', port: task.port, noDelay: true, ...options }).on('error', (error) => {
-    console.error(error.message);
-    process.exit(1);
-  });
+  connect({ host: '127.0.0.1', port: task.port, noDelay: true, ...options }).on(
+    'error',
+    (error) => {
+      console.error(error.message);
+      process.exit(1);
+    },
+  );
 
 const workloads = {
   bulk() {

@@ -24,7 +24,9 @@ const children = [];
 const median = (all) => all.toSorted((a, b) => a - b)[Math.floor(all.length / 2)];
 
 async function start(name, task) {
-  const child = fork(fileURLToPath(new URL(`${name}.mjs`, import.meta.url)), [JSON.stringify(task)]);
+  const child = fork(fileURLToPath(new URL(`${name}.mjs`, import.meta.url)), [
+    JSON.stringify(task),
+  ]);
   children.push(child);
   const [answer] = await once(child, 'message');
   return answer;
@@ -38,7 +40,9 @@ const workloads = [
   { name: 'connections', unit: 'connections/s', port: 'requests', connections: SHORT },
 ];
 const figures = [];
-for (const { name, unit, port, connections } of workloads.filter((one) => values.only === undefined || one.name === values.only)) {
+for (const { name, unit, port, connections } of workloads.filter(
+  (one) => values.only === undefined || one.name === values.only,
+)) {
   const measure = (at) => start('client', { workload: name, port: at, connections, milliseconds });
   const rounds = [];
   for (let round = 0; round < Number(values.rounds); round += 1) {
@@ -57,6 +61,8 @@ if (values.json) {
 } else {
   for (const { name, unit, connections, direct, relayed: through, share } of figures) {
     const texts = [direct, through].map((one) => Math.round(one).toLocaleString('en'));
-    console.log(`${name} (${connections} at a time): direct ${texts[0]}, relayed ${texts[1]} ${unit} (${Math.round(100 * share)} %)`);
+    console.log(
+      `${name} (${connections} at a time): direct ${texts[0]}, relayed ${texts[1]} ${unit} (${Math.round(100 * share)} %)`,
+    );
   }
 }

@@ -23,7 +23,9 @@ const requests = createServer({ noDelay: true }, (socket) => {
 });
 
 const listening = (server) =>
-  new Promise((resolve) => server.listen(0, '127.0.0.1', 4096, () => resolve(server.address().port)));
+  new Promise((resolve) =>
+    server.listen(0, '127.0.0.1', 4096, () => resolve(server.address().port)),
+  );
 
 process.send({ ports: { bulk: await listening(bulk), requests: await listening(requests) } });
 process.once('disconnect', () => process.exit(0));

@@ -12,8 +12,8 @@ namespace {
 
 constexpr uint32_t kEdges = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
 
-uint64_t DataOf(uint32_t id, bool is_backend) {
-  return (uint64_t{id} << 1) | (is_backend ? 1 : 0);
+uint64_t DataOf(uint32_t id, bool is_server) {
+  return (uint64_t{id} << 1) | (is_server ? 1 : 0);
 }
 
 // A broken one is both: the next call tells.
@@ -64,10 +64,10 @@ void RelayLoop::Apply(const Answer& answer) {
   }
   size_t first_size = std::min<size_t>(answer.first_size, Answer::kMostFirst);
   if (first_size > 0) connection.up.PutFirst(answer.first, first_size);
-  connection.backend.fd =
+  connection.server.fd =
       BeginConnect(SocketAddress::Of(answer.family, answer.address, answer.port));
-  if (!connection.backend.fd.is_valid() ||
-      !Watch(connection.backend.fd.get(), DataOf(answer.connection, true), kEdges)) {
+  if (!connection.server.fd.is_valid() ||
+      !Watch(connection.server.fd.get(), DataOf(answer.connection, true), kEdges)) {
     Close(answer.connection, connection, Ending::kReset, errno);
     return;
   }
@@ -76,14 +76,14 @@ void RelayLoop::Apply(const Answer& answer) {
   connecting_.emplace(connection.deadline_ms, answer.connection);
 }
 
-void RelayLoop::HandleConnection(uint32_t id, bool is_backend, uint32_t events) {
+void RelayLoop::HandleConnection(uint32_t id, bool is_server, uint32_t events) {
   Connection& connection = connections_[id];
   if (connection.state == Connection::kFree) return;
-  Side& side = is_backend ? connection.backend : connection.client;
+  Side& side = is_server ? connection.server : connection.client;
   Note(side, events);
   if (connection.state == Connection::kOpen) {
     Pump(id, connection);
-  } else if (connection.state == Connection::kConnecting && is_backend) {
+  } else if (connection.state == Connection::kConnecting && is_server) {
     Connected(id, connection);
   } else if (connection.state == Connection::kConnecting && (events & (EPOLLERR | EPOLLHUP)) != 0) {
     Close(id, connection, Ending::kReset);  // The client has gone.
@@ -91,9 +91,9 @@ void RelayLoop::HandleConnection(uint32_t id, bool is_backend, uint32_t events) 
 }
 
 void RelayLoop::Connected(uint32_t id, Connection& connection) {
-  if (!connection.backend.is_writable) return;
+  if (!connection.server.is_writable) return;
   connecting_.erase({connection.deadline_ms, id});
-  int error = ErrorOf(connection.backend.fd.get());
+  int error = ErrorOf(connection.server.fd.get());
   if (error != 0) {
     Close(id, connection, Ending::kReset, error);
     return;
@@ -113,10 +113,10 @@ void RelayLoop::ExpireConnects() {
 
 void RelayLoop::Pump(uint32_t id, Connection& connection) {
   using Progress = Stream::Progress;
-  Progress up = connection.up.Pump(connection.client, connection.backend, parts_);
+  Progress up = connection.up.Pump(connection.client, connection.server, parts_);
   Progress down = up == Progress::kBroken
                       ? up
-                      : connection.down.Pump(connection.backend, connection.client, parts_);
+                      : connection.down.Pump(connection.server, connection.client, parts_);
   if (up == Progress::kBroken || down == Progress::kBroken) {
     Close(id, connection, Ending::kReset);
   } else if (up == Progress::kEnded && down == Progress::kEnded) {
@@ -141,7 +141,7 @@ void RelayLoop::Close(uint32_t id, Connection& connection, Ending ending, int er
   if (connection.state == Connection::kConnecting) connecting_.erase({connection.deadline_ms, id});
   if (ending == Ending::kReset) {
     CloseWithReset(std::move(connection.client.fd));
-    CloseWithReset(std::move(connection.backend.fd));
+    CloseWithReset(std::move(connection.server.fd));
   }
   Event event = {};
   event.kind = Event::kEnded;
@@ -155,7 +155,7 @@ void RelayLoop::Free(uint32_t id, Connection& connection) {
   connection.up.Reset(parts_);
   connection.down.Reset(parts_);
   connection.client = {};
-  connection.backend = {};
+  connection.server = {};
   connection.state = Connection::kFree;
   open_ -= 1;
   freed_.push_back(id);

@@ -9,8 +9,6 @@
 
 #include <utility>
 
-#include "relay/sockets.h"
-
 namespace fairlead {
 namespace {
 

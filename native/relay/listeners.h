@@ -8,7 +8,7 @@
 #include <map>
 #include <mutex>
 
-#include "relay/records.h"
+#include "relay/sockets.h"
 #include "system/fd.h"
 
 namespace fairlead {

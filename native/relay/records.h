@@ -3,9 +3,6 @@
 #ifndef FAIRLEAD_RECORDS_H_
 #define FAIRLEAD_RECORDS_H_
 
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 #include <cstdint>
 
 namespace fairlead {
@@ -17,7 +14,7 @@ struct Event {
   uint16_t port;   // of the client
   uint32_t connection;
   uint32_t listener;
-  uint32_t error;  // of the connection to the backend, if it has come to none
+  uint32_t error;  // of the connection to the server, if it has come to none
   uint8_t address[16];
 };
 static_assert(sizeof(Event) == 32);
@@ -30,24 +27,12 @@ struct Answer {
   uint16_t port;
   uint32_t connection;
   uint8_t address[16];
-  // Bytes that the backend gets before the client's.
+  // Bytes that the server gets before the client's.
   uint8_t first_size;
   uint8_t unused[7];
   uint8_t first[kMostFirst];
 };
 static_assert(sizeof(Answer) == 88);
-
-// A struct sockaddr of either family.
-struct SocketAddress {
-  sockaddr_storage storage = {};
-  socklen_t size = sizeof(sockaddr_storage);
-  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
-  int family() const { return storage.ss_family; }
-  uint16_t port() const;
-  // Copies 4 or 16 bytes.
-  void CopyAddress(uint8_t* to) const;
-  static SocketAddress Of(uint8_t family, const uint8_t* address, uint16_t port);
-};
 
 }  // namespace fairlead
 

@@ -74,7 +74,7 @@ void RelayLoop::Stop() {
   listeners_.Close();
   for (Connection& connection : connections_) {
     CloseWithReset(std::move(connection.client.fd));
-    CloseWithReset(std::move(connection.backend.fd));
+    CloseWithReset(std::move(connection.server.fd));
   }
   connections_.clear();
   parts_ = {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread that relays: it accepts, asks JavaScript which backend a connection gets, connects to
+// The thread that relays: it accepts, asks JavaScript which server a connection gets, connects to
 // it, and moves bytes until both directions have ended. It decides nothing itself.
 #ifndef FAIRLEAD_RELAY_LOOP_H_
 #define FAIRLEAD_RELAY_LOOP_H_
@@ -51,7 +51,7 @@ class RelayLoop {
     State state = kFree;
     bool is_queued = false;
     Side client;
-    Side backend;
+    Side server;
     Stream up;
     Stream down;
     uint64_t deadline_ms = 0;
@@ -64,7 +64,7 @@ class RelayLoop {
   bool TakeAnswers();
   int TimeoutMs() const;
   void Handle(const epoll_event& event);
-  void HandleConnection(uint32_t id, bool is_backend, uint32_t events);
+  void HandleConnection(uint32_t id, bool is_server, uint32_t events);
 
   void AcceptAll();
   // False if no more wait there.

@@ -58,7 +58,7 @@ export interface Capabilities {
    * Sockets of the agent stand between client and backend: at the addresses of Services, which the loopback device has, or
    * at ports of 127.0.0.1. Absent: the kernel serves without the agent.
    */
-  readonly relays?: 'addresses' | 'port-map';
+  readonly relays?: 'addresses' | 'port-map' | undefined;
   /** Why their bytes pass through JavaScript; absent: a thread of the addon moves them. */
   readonly slowRelay?: string | undefined;
 }
@@ -148,20 +148,17 @@ const RELAYED: OriginCapabilities = { ...PACKETS, protocols: ['TCP', 'UDP'] };
 
 /** USERSPACE: sockets of the agent, which need no privilege. Backends see an address of the node, whoever asks. */
 export const userspaceCapabilities = (
-  relays: NonNullable<Capabilities['relays']>,
+  relays: Capabilities['relays'],
   slowRelay?: string,
 ): Capabilities => ({
-  dataplane: 'userspace',
-  families: FAMILIES,
+  ...{ dataplane: 'userspace', families: FAMILIES },
   serves: { pod: RELAYED, host: RELAYED, packet: RELAYED },
   changesSctpPorts: false,
   keepsLocalClients: false,
-  ...{ countsConnections: true, knowsNode: true, canBypass: false },
-  affinityClients: undefined,
+  ...{ countsConnections: true, knowsNode: true, canBypass: false, affinityClients: undefined },
   algorithms: ALGORITHM_NAMES.filter((name) => name !== 'maglev'),
   directReturn: false,
-  relays,
-  slowRelay,
+  ...{ relays, slowRelay },
 });
 
 /** What a dynamic set of one endpoint holds. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events of the addon's relay, and answers to its questions: their bytes, as native/types/relay.d.ts has them. Pure.
+// Events of the addon's relay, and answers to its questions: their bytes, as native/types/network.d.ts has them. Pure.
 import { addressText, writeAddress } from '../../../lib/address-bytes.ts';
 import type { Backend } from '../../../plan/types.ts';
 

@@ -6,7 +6,7 @@ import { familyOf } from '../../../lib/ip.ts';
 import { openRelay, type Relay } from '../../../sys/native.ts';
 import type { Connecting } from '../choice/verdict.ts';
 import { type RelayAnswer, type RelayEvent, relayAnswers, relayEvents } from './relay-records.ts';
-import type { Bound, Chosen, ListenTcp, Place } from './tcp.ts';
+import type { Bound, Chosen, ListenAddress, ListenTcp } from './tcp.ts';
 
 export interface RelayOptions {
   /** As long as the kernel tries with tcp_syn_retries 5, unless it is given. */
@@ -41,7 +41,11 @@ class Relaying {
     this.#closeIfIdle();
   }
 
-  listen({ address, port: wanted }: Place, choose: Asked['choose'], shed: Asked['shed']): Bound {
+  listen(
+    { address, port: wanted }: ListenAddress,
+    choose: Asked['choose'],
+    shed: Asked['shed'],
+  ): Bound {
     const relay = this.#opened();
     try {
       const { id, port } = relay.listen(addressBytes(address, familyOf(address)), wanted);

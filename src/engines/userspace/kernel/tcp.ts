@@ -22,7 +22,7 @@ export interface Bound {
   close(): void;
 }
 
-export interface Place {
+export interface ListenAddress {
   readonly address: string;
   /** 0: any. */
   readonly port: number;
@@ -33,7 +33,7 @@ export interface Place {
  * @param shed called for each connection that is reset for lack of files, with the number of those that can be open
  */
 export type ListenTcp = (
-  place: Place,
+  place: ListenAddress,
   choose: (connecting: Connecting) => Chosen,
   shed: (most: number) => void,
 ) => Promise<Bound>;
