@@ -17,8 +17,9 @@ import type { Counters, Installation, PortConnections, Snapshot } from '../../sn
 import { backendText } from '../choice/balancer.ts';
 import { type Chooser, createChooser } from '../choice/chooser.ts';
 import { createCounts } from '../choice/counts.ts';
+import { proxyHeader } from '../choice/proxy-header.ts';
 import type { Connecting } from '../choice/verdict.ts';
-import { type Listener, listenersOf } from '../listeners/listeners.ts';
+import { destinationOf, type Listener, listenersOf } from '../listeners/listeners.ts';
 import type { PortMap } from '../listeners/port-map.ts';
 import { connectionsOf, viewsOf } from '../listeners/view.ts';
 import type { AddressKeeper } from './addresses.ts';
@@ -211,6 +212,18 @@ class UserspaceDataplane implements Dataplane {
     if (choice.isRemembered) count.affinityHits += 1;
     const { backend } = choice;
     const ended = this.#counts.opened(listener.port.key, backendText(backend));
-    return { kind: 'forward', backend, ended };
+    const first = firstBytes(listener, connecting);
+    return { kind: 'forward', backend, ended, ...(first && { first }) };
   }
 }
+
+/** At the head of a connection; undefined: nothing. */
+const firstBytes = (listener: Listener, { client, clientPort, local }: Connecting) =>
+  listener.port.proxyProtocol === undefined
+    ? undefined
+    : proxyHeader({
+        client,
+        clientPort,
+        destination: destinationOf(listener, local),
+        destinationPort: listener.frontend.port,
+      });
