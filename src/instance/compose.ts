@@ -173,8 +173,11 @@ export async function compose(
   onNode.onBroken((fresh) => servers.nodeConflicts(fresh));
   const cleaner = conntrackCleaner(addresses, servers, log);
   closers.push(cleaner);
-  agent.listen({ onSync: (facts) => cleaner.synced(facts) });
-  adoptFlows(dataplane, cleaner, log);
+  // A port map translates no packet, and its agent may not read the table.
+  if (dataplane.capabilities.relays !== 'port-map') {
+    agent.listen({ onSync: (facts) => cleaner.synced(facts) });
+    adoptFlows(dataplane, cleaner, log);
+  }
   const handOvers = createHandOvers(settings.predecessors, dataplane, log);
   closers.push(handOvers);
   agent.listen({ onSync: (facts) => handOvers.synced(facts) });

@@ -47,6 +47,10 @@ function addon(): Native {
   }
 }
 
+/** The addon is missing or does not load: on another system than Linux, or with another C library. */
+export const isWithoutAddon = (error: unknown): error is FairleadError =>
+  error instanceof FairleadError && error.code === 'NO_ADDON';
+
 /** For a library of another processor the C library's reason is that there is no such file. */
 function reasonNotLoaded(file: string, error: unknown): string {
   const built = processorOfFile(file);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The userspace dataplane of a node: whether it may add addresses, and what an earlier agent has left for it to know.
 
-import { FairleadError } from '../../../errors.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../log.ts';
 import { SYSTEM_CLOCK } from '../../../sys/clock.ts';
+import { isWithoutAddon } from '../../../sys/native.ts';
 import { userspaceCapabilities } from '../../capabilities.ts';
 import type { Dataplane } from '../../dataplane.ts';
 import { keepAddresses } from './addresses.ts';
@@ -44,14 +44,16 @@ export function openUserspaceDataplane(
 ): Dataplane {
   const memory = createMemory(memoryPath(runDir), log);
   const { listenTcp, slow } = fastestTcp();
+  // Netlink is the addon's.
+  const isAble = addsAddresses && slow === undefined;
   return createUserspaceDataplane({
-    capabilities: userspaceCapabilities(addsAddresses ? 'addresses' : 'port-map', slow),
+    capabilities: userspaceCapabilities(isAble ? 'addresses' : 'port-map', slow),
     installation: { hooks: [], refusesWith: 'ECONNREFUSED', refused: [] },
     clock: SYSTEM_CLOCK,
     memory,
     listenTcp,
     onShed: warnSometimes(log, SYSTEM_CLOCK),
-    addresses: addsAddresses ? keepAddresses(memory.read().addresses) : undefined,
+    addresses: isAble ? keepAddresses(memory.read().addresses) : undefined,
   });
 }
 
@@ -60,7 +62,7 @@ function fastestTcp(): { readonly listenTcp: ListenTcp; readonly slow?: string }
   try {
     return { listenTcp: relayedTcp() };
   } catch (error) {
-    if (!(error instanceof FairleadError) || error.code !== 'NO_ADDON') throw error;
+    if (!isWithoutAddon(error)) throw error;
     return { listenTcp: streamedTcp, slow: error.message };
   }
 }
