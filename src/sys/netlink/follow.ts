@@ -17,8 +17,6 @@ import {
   u32,
 } from './wire.ts';
 
-export type { NetworkFollower } from './network.ts';
-
 /** The socket as the addon offers it. */
 export type OpenSocket = (...args: Parameters<typeof native.openNetlink>) => Socket;
 

@@ -5,7 +5,7 @@ import { reasonOf } from '../../../../errors.ts';
 import type { Logger } from '../../../../log.ts';
 import { SYSTEM_CLOCK } from '../../../../sys/clock.ts';
 import type { BpfMap } from '../../../../sys/native.ts';
-import type { NetworkFollower } from '../../../../sys/netlink/follow.ts';
+import type { NetworkFollower } from '../../../../sys/netlink/network.ts';
 import type { DeviceFollower, DeviceXdp } from '../../devices/follower.ts';
 import type { Features } from '../../layout/packet-layout.ts';
 import { candidatesOf } from '../../xdp/candidates.ts';
