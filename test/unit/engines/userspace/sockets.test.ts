@@ -179,3 +179,21 @@ describe.each(RELAYS)('relayed by %s', (_name, listenTcp) => {
     await untilHolds(async () => expect(await seen()).toEqual([2, 2, 1]));
   });
 });
+
+test('connections beyond the limit of files are reset, counted as refused, and reported', async () => {
+  const most: number[] = [];
+  const { dataplane } = over.opened({
+    listenTcp: relayedTcp({ mostConnections: 1 }),
+    onShed: (limit) => most.push(limit),
+  });
+  await dataplane.sync(web([await named('a')]), 'all', []);
+  const address = await reachedAt(dataplane);
+  await once(await dial(address), 'data');
+  const reset = dial(address).then(async (socket) => {
+    throw (await once(socket, 'error'))[0];
+  });
+  await expect(reset).rejects.toMatchObject({ code: 'ECONNRESET' });
+  await untilHolds(() => expect(most).toEqual([1]));
+  const { frontends } = await dataplane.snapshot();
+  expect(frontends[0]).toMatchObject({ connections: 1, refused: 1 });
+});
