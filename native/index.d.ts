@@ -36,6 +36,8 @@ export {
   netnsAddresses,
   netnsCookie,
   openNetlink,
+  openRelay,
+  type Relay,
   xtTargets,
 } from './types/network.js';
 export {

@@ -32,6 +32,7 @@ export const {
   openPinnedLink,
   openPinnedMap,
   openPinnedProgram,
+  openRelay,
   openRingBuffer,
   possibleCpus,
   programName,

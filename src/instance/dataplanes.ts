@@ -26,7 +26,7 @@ import type { Logger } from '../log.ts';
 import { type FallbackFacts, mayFallBack } from '../probe/fallback.ts';
 import { holds, refusalReason } from '../probe/forbidden.ts';
 import { explained, explainLater } from '../probe/run/ask.ts';
-import type { NetworkFollower } from '../sys/netlink/follow.ts';
+import type { NetworkFollower } from '../sys/netlink/network.ts';
 import { ownStatus, readLockdown } from '../sys/probe-sandbox.ts';
 import type { OpenDataplane } from './compose.ts';
 import { checkCgroupRoot, checkKernel, explainMissingCapabilities } from './preflight/checks.ts';

@@ -93,8 +93,7 @@ async function outcomesOf(
     addresses: (family) => ({ own: own.filter((address) => familyOf(address) === family) }),
     plan: async () => {
       const changes = await readObjects(loaded, log, timeoutMs);
-      const planned = (some: typeof changes): Plan =>
-        createPlanner(loaded.config.plan).apply(some).plan;
+      const planned = (some: typeof changes): Plan => createPlanner(loaded.config.plan).apply(some);
       const plan = planned(changes);
       const without = withoutOwnAnnotations(changes);
       plain = without === changes ? plan : planned(without);

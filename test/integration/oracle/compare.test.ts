@@ -11,7 +11,7 @@ import { insideSandbox } from '../../../tools/lab/sandbox.ts';
 import type { Story } from '../../conformance/story.ts';
 import type { Stage } from '../../support/fixture/stage.ts';
 import { preparationOf } from '../../support/fixture/stories/prepare.ts';
-import { playable } from '../../support/fixture/stories/table.ts';
+import { playable } from '../../support/fixture/stories/story-table.ts';
 import { useStage } from '../../support/fixture/tests.ts';
 import { comparedWith, sideOf, unexplained } from '../../unit/compare/recorded.ts';
 import { isMissing, oracle, RULE_MODES } from './oracle.ts';
@@ -64,10 +64,7 @@ async function comparedSteps(stage: Stage, story: Story, mode: Mode): Promise<re
 const plansOf = (
   [planner, plain]: readonly ReturnType<typeof createPlanner>[],
   changes: readonly ObjectChange[],
-): readonly Plan[] => [
-  planner!.apply(changes).plan,
-  plain!.apply(withoutOwnAnnotations(changes)).plan,
-];
+): readonly Plan[] => [planner!.apply(changes), plain!.apply(withoutOwnAnnotations(changes))];
 
 /** Rules ask the kernel for the addresses of the node. */
 const withAddresses = (plan: Plan, own: readonly string[]): Plan => ({

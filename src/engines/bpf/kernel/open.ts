@@ -7,7 +7,7 @@ import { FairleadError } from '../../../errors.ts';
 import type { Logger } from '../../../log.ts';
 import { kernelStructs } from '../../../sys/btf/structs.ts';
 import { netnsCookie, waitGracePeriod } from '../../../sys/native.ts';
-import type { NetworkFollower } from '../../../sys/netlink/follow.ts';
+import type { NetworkFollower } from '../../../sys/netlink/network.ts';
 import { bpfObjectPath } from '../../../sys/package.ts';
 import { type BpfFacts, bpfCapabilities } from '../../capabilities.ts';
 import type { Dataplane } from '../../dataplane.ts';
