@@ -86,7 +86,7 @@ async function measure(services) {
   let before = rendered();
   const ownCpu = () => process.cpuUsage().user / 1000 + process.cpuUsage().system / 1000;
   let startedAt = performance.now();
-  await familyTable(FAMILY, nft).write(before, 'all');
+  await familyTable(FAMILY, nft).write(before, 'all', false);
   const rows = [[services, 'all', 'nft', performance.now() - startedAt]];
   startedAt = performance.now();
   const held = parseTable(await nft.list());

@@ -33,8 +33,18 @@ export interface FamilyTable {
   readonly family: Family;
   /** As the kernel has it. */
   read(): Promise<HeldTable>;
-  /** Writes what differs in one transaction; throws TransactionError. @returns how many chains and elements were different */
-  write(ruleset: Ruleset, extent: 'audit' | 'all' | 'changes'): Promise<number>;
+  /** What an earlier agent has written: it is read, and known from then on. */
+  adopt(): Promise<HeldTable>;
+  /**
+   * Writes what differs in one transaction; throws TransactionError.
+   * @param isUntouched nobody else has changed tables since this one was read or written
+   * @returns how many chains and elements were different
+   */
+  write(
+    ruleset: Ruleset,
+    extent: 'audit' | 'all' | 'changes',
+    isUntouched: boolean,
+  ): Promise<number>;
   /** What audits have found since it was asked last, also those that failed. */
   takeDrift(): readonly Entry[];
   /** That were committed since the start: each is one step of the kernel's generation. */
@@ -72,13 +82,23 @@ class WrittenTable implements FamilyTable {
     return parseTable(await this.#nft.list());
   }
 
-  async write(ruleset: Ruleset, extent: 'audit' | 'all' | 'changes'): Promise<number> {
+  async adopt(): Promise<HeldTable> {
+    this.#held = await this.read();
+    return this.#held;
+  }
+
+  async write(
+    ruleset: Ruleset,
+    extent: 'audit' | 'all' | 'changes',
+    isUntouched: boolean,
+  ): Promise<number> {
     const [held, written] = [this.#held, this.#written];
     if (extent === 'changes' && held !== undefined && written !== undefined)
       return this.#writeOver(held, ruleset, this.#withLeft(wantedSince(written, ruleset))).catch(
         // Somebody may have removed what it is written over: no Service is to blame for that.
         async () => this.#writeOver(await this.read(), ruleset),
       );
+    if (held !== undefined && isUntouched) return this.#writeOver(held, ruleset);
     const found = await this.read();
     // Before it is written: where that fails, nobody knows afterwards what was there.
     if (extent === 'audit' && held !== undefined) this.#noteDrift(found, held);
