@@ -21,6 +21,8 @@ const NFTA_GEN_ID = 1;
 const NFTA_TABLE_NAME = 1;
 const NFTA_CHAIN_TABLE = 1;
 const NFTA_CHAIN_NAME = 3;
+const NFTA_CHAIN_POLICY = 5;
+const NF_DROP = 0;
 const AF_INET = 2;
 const AF_INET6 = 10;
 
@@ -57,6 +59,24 @@ export const mayHaveChain = (family: Family, table: string, chain: string): bool
     nameAttribute(NFTA_CHAIN_NAME, chain),
   ]);
 
+/** Whether a base chain of nf_tables drops what no rule decides, as `iptables-nft -P FORWARD DROP` has it. */
+export function isDropping(family: Family, table: string, chain: string): boolean {
+  try {
+    const [body = new Uint8Array()] = askTables(family, NFT_MSG_GETCHAIN, [
+      nameAttribute(NFTA_CHAIN_TABLE, table),
+      nameAttribute(NFTA_CHAIN_NAME, chain),
+    ]).map((answer) => answer.body);
+    const policy = attributeIn(
+      viewOf(body),
+      { from: HEADER_SIZE, to: body.length },
+      NFTA_CHAIN_POLICY,
+    );
+    return policy !== undefined && viewOf(body).getUint32(policy.from) === NF_DROP;
+  } catch {
+    return false;
+  }
+}
+
 /** A table of nf_tables. */
 export const mayHaveTable = (family: Family, table: string): boolean =>
   mayHave(family, NFT_MSG_GETTABLE, [nameAttribute(NFTA_TABLE_NAME, table)]);
@@ -64,18 +84,25 @@ export const mayHaveTable = (family: Family, table: string): boolean =>
 /** True also if the kernel refuses to tell: only a program that has the rights can find out then. */
 function mayHave(family: Family, message: number, names: readonly Uint8Array[]): boolean {
   try {
-    netlinkRequest({
-      protocol: NETLINK_NETFILTER,
-      type: NFTABLES | message,
-      flags: 0,
-      body: joined([header(family === 'IPv4' ? AF_INET : AF_INET6), ...names]),
-    });
+    askTables(family, message, names);
     return true;
   } catch (error) {
     // EINVAL: the kernel has no nf_tables.
     return !['ENOENT', 'EINVAL'].includes(reasonOf(error));
   }
 }
+
+const askTables = (
+  family: Family,
+  message: number,
+  names: readonly Uint8Array[],
+): ReturnType<typeof netlinkRequest> =>
+  netlinkRequest({
+    protocol: NETLINK_NETFILTER,
+    type: NFTABLES | message,
+    flags: 0,
+    body: joined([header(family === 'IPv4' ? AF_INET : AF_INET6), ...names]),
+  });
 
 /** Grows with every change of any table of nf_tables in this network namespace; undefined: the kernel does not tell. */
 export function rulesGeneration(): number | undefined {

@@ -97,7 +97,7 @@ describe.each(BANS)('$name', (ban) => {
       const { items, engine }: ProbeReport = JSON.parse(stdout);
       const item = items.find(({ feature }) => feature === ban.feature);
       expect(item).toMatchObject({ answer: 'no', reason: expect.stringMatching(ban.reason) });
-      expect(item?.consequence).toMatch(/Services are served by iptables/);
+      expect(item?.consequence).toMatch(/Services are served by rules/);
       expect(item?.remedy).not.toBe('');
       expect(engine).toMatchObject({ ok: true, sockets: 'iptables', packets: 'iptables' });
       expect(code).toBe(3);
