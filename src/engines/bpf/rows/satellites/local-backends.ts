@@ -7,7 +7,7 @@ import { encodeU32 } from '../../layout/layout.ts';
 import { writeFailure } from '../../state/failure.ts';
 import type { Ledger } from '../../state/ledger.ts';
 import type { PreparedPort } from '../service-port/update.ts';
-import { localBackendKey } from './held-backends.ts';
+import { localBackendKey, withoutBackends } from './held-backends.ts';
 import { portFailure, type Satellite, type Sync } from './sync.ts';
 
 export const LOCAL_BACKENDS: Satellite = {
@@ -55,8 +55,10 @@ function putLocal(sync: Sync, { record, undos }: PreparedPort): void {
 }
 
 function forget(ledger: Ledger, ids: readonly number[]): void {
-  const keys = ids.flatMap((id) => ledger.localBackends.get(id) ?? []);
-  if (keys.length === 0) return;
-  ledger.tables.direct?.localBackend.delete(keys);
+  if (!ids.some((id) => ledger.localBackends.has(id))) return;
+  const { gone, stay } = withoutBackends(ledger.localBackends, ids);
+  const table = ledger.tables.direct?.localBackend;
+  table?.delete(gone);
+  table?.put([...stay.values()], [...stay.keys()].map(encodeU32));
   for (const id of ids) ledger.localBackends.delete(id);
 }
