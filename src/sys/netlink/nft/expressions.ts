@@ -3,7 +3,7 @@
 //   meta l4proto tcp    [ meta load l4proto => reg 1 ] [ cmp eq reg 1 0x06 ]
 import { attribute, viewOf } from '../wire.ts';
 import { NFTA_IMMEDIATE, NFTA_NAT } from './rules.ts';
-import { NFTA_DATA, named } from './';
+import { NFTA_DATA, named } from './map-elements.ts';
 
 const NFTA_LIST_ELEM = 1;
 const NFTA_EXPR = { NAME: 1, DATA: 2 } as const;
