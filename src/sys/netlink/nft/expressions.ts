@@ -2,8 +2,8 @@
 // Expressions of rules of nf_tables as the kernel takes them (linux/netfilter/nf_tables.h), each as nft 1.0.6 sends it. Pure.
 //   meta l4proto tcp    [ meta load l4proto => reg 1 ] [ cmp eq reg 1 0x06 ]
 import { attribute, viewOf } from '../wire.ts';
-import { NFTA_IMMEDIATE, NFTA_NAT } from './rules.ts';
 import { NFTA_DATA, named } from './map-elements.ts';
+import { NFTA_IMMEDIATE, NFTA_NAT } from './rules.ts';
 
 const NFTA_LIST_ELEM = 1;
 const NFTA_EXPR = { NAME: 1, DATA: 2 } as const;

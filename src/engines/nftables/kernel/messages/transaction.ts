@@ -9,8 +9,8 @@ import {
   value,
   verdictValue,
 } from '../../../../sys/netlink/nft/expressions.ts';
-import { NFTA_RULE } from '../../../../sys/netlink/nft/rules.ts';
 import { named } from '../../../../sys/netlink/nft/map-elements.ts';
+import { NFTA_RULE } from '../../../../sys/netlink/nft/rules.ts';
 import { attribute, joined } from '../../../../sys/netlink/wire.ts';
 import { TABLE } from '../../rules/names.ts';
 import type { HeldTable } from '../../rules/types.ts';

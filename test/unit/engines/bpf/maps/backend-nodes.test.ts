@@ -5,8 +5,8 @@ import {
   decodeNodeAddress,
   encodeLocalBackendKey,
 } from '../../../../../src/engines/bpf/direct-return/direct-layout.ts';
+import { withoutBackends } from '../../../../../src/engines/bpf/direct-return/held-backends.ts';
 import { decodeBackend, decodeU32 } from '../../../../../src/engines/bpf/layout/layout.ts';
-import { withoutBackends } from '../../../../../src/engines/bpf/rows/satellites/held-backends.ts';
 import {
   createTableSync,
   type TableSync,
