@@ -11,6 +11,7 @@ import { createMemoryTables } from '../build/bench-js/test/support/tables/memory
 import { createBpfDataplane } from '../build/js/engines/bpf/kernel/dataplane.js';
 import { kernelTables } from '../build/js/engines/bpf/kernel/maps/kernel.js';
 import { bpfCapabilities } from '../build/js/engines/capabilities.js';
+import { differences } from '../build/js/lib/persistent/map.js';
 import { createPlanner } from '../build/js/plan/planner.js';
 import { openObject, waitGracePeriod } from '../build/js/sys/native.js';
 import { SETTINGS, serviceChange, sliceChange } from './plan-objects.mjs';
@@ -100,7 +101,7 @@ function largeSlice(service, endpoints) {
 }
 
 const planner = createPlanner({ ...SETTINGS, algorithm: options.algorithm });
-const { plan } = planner.apply(
+const plan = planner.apply(
   Array.from({ length: SERVICES }, (_, n) => [serviceChange(n), sliceChange(n, 0)]).flat(),
 );
 const dataplane = open();
@@ -117,20 +118,29 @@ lines.push(
   `  heap of the agent: +${((heap.heapUsed - heapBefore.heapUsed) / 1e6).toFixed(1)} MB, other memory +${((heap.external - heapBefore.external) / 1e6).toFixed(1)} MB`,
 );
 lines.push(`  nothing changed: ${shown(await turnsOf(() => dataplane.sync(plan, 'all', [])))}`);
-const change = planner.apply([sliceChange(7, 1)]);
+let last = plan;
+const apply = (from, changes) => {
+  const next = from.apply(changes);
+  const changed = differences(last.services, next.services);
+  last = next;
+  return { plan: next, changed };
+};
+const change = apply(planner, [sliceChange(7, 1)]);
 lines.push(
   `  one endpoint changed: ${shown(await turnsOf(() => dataplane.sync(change.plan, change.changed, [])))}`,
 );
 const second = open();
 lines.push(`  the next agent: ${shown(await turnsOf(() => second.sync(change.plan, 'all', [])))}`);
 for (const endpoints of [100, 1_310, 5_000]) {
-  const large = planner.apply([largeSlice(8, endpoints)]);
+  const large = apply(planner, [largeSlice(8, endpoints)]);
   lines.push(
     `  a Service with ${endpoints} endpoints: ${shown(await turnsOf(() => second.sync(large.plan, large.changed, [])))}`,
   );
 }
 const many = createPlanner({ ...SETTINGS, algorithm: options.algorithm });
-const large = many.apply(
+last = many.current();
+const large = apply(
+  many,
   Array.from({ length: 50 }, (_, n) => [serviceChange(n), largeSlice(n, 100)]).flat(),
 );
 lines.push(

@@ -12,9 +12,9 @@ import { measureFrames } from './frames/measure.ts';
 import { measureAll } from './measure.ts';
 import { type Options, parseOptions } from './options.ts';
 import { type ColumnName, columnsOf, type PacketReport } from './report/figures.ts';
-import { frameTables } from './report/frames/table.ts';
+import { frameTables } from './report/frames/frame-cells.ts';
 import { framesMarkdown, packetMarkdown } from './report/markdown.ts';
-import { programCells, rateCells, skippedLines } from './report/table.ts';
+import { programCells, rateCells, skippedLines } from './report/rate-cells.ts';
 
 /** docs/errors.md: a requirement that this machine does not meet. */
 const EXIT_UNSUPPORTED = 5;

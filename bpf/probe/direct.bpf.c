@@ -19,7 +19,8 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define FILLER	      0x5a5a5a5a
 #define SECOND_FACTOR 0x10000
 
-/* What failed, with the kernel's error: see src/engines/bpf/kernel/packet/direct-trial.ts. */
+/* What failed, with the kernel's error: see src/engines/bpf/direct-return/kernel/direct-trial.ts.
+ */
 enum step { STEP_ROOM = 1, STEP_WRITE = 2, STEP_ROUTE = 3, STEP_TAKE_OFF = 4 } PACKED_ENUM;
 
 static __always_inline int failed(enum step step, long error)

@@ -202,12 +202,12 @@ export class Agent {
     this.#isPlanDue = false;
     const changes = this.#pending;
     this.#pending = [];
-    const delta = this.#parts.planner.apply(changes);
-    this.#plan = delta.plan;
+    const plan = this.#parts.planner.apply(changes);
+    this.#plan = plan;
     // Also for a change that affects no Service (a taint of the Node): health waits until it is synced.
     this.#isDue = true;
     this.#retries.planned();
-    for (const { onPlan } of this.#listeners) onPlan?.(delta.plan);
+    for (const { onPlan } of this.#listeners) onPlan?.(plan);
   }
 
   async #syncUntilDone(): Promise<void> {

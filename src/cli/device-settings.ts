@@ -11,5 +11,11 @@ export function deviceSettings({
 }: Pick<Config, 'own' | 'plan'>): DataplaneSettings['devices'] {
   if (own.devices.includes('none')) return undefined;
   const podDevices = interfaceDetector(plan);
-  return { policy: { patterns: own.devices, podDevices }, order: own.tcOrder, xdp: own.xdp };
+  return {
+    policy: { patterns: own.devices, podDevices },
+    order: own.tcOrder,
+    early: {
+      xdp: own.xdp,
+    },
+  };
 }

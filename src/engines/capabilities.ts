@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The capabilities of each dataplane, and the router: a connection is served by the first dataplane whose
 // capabilities cover it. Every view that shows "served by" or "not served by" uses it.
-//   servedBy([BPF], port, frontend, 'packet') -> { dataplane: undefined, limits: [packets from outside] }
+//   servedBy([BPF], port, frontend, 'outside') -> { dataplane: undefined, limits: [packets from outside] }
 //   unservedTexts([BPF], port, frontend)      -> ['not served by bpf: packets from outside']
+
 import {
   type Algorithm,
   FAMILIES,
@@ -10,18 +11,12 @@ import {
   type Forwarding,
   type Protocol,
 } from '../model/types.ts';
-import { ALGORITHM_NAMES, BALANCING } from '../plan/decide/balancing.ts';
-import { mayKeepLocalClient } from '../plan/decide/traffic-rules.ts';
-import type { ClientKind } from '../plan/explain/client.ts';
+import { ALGORITHM_NAMES, BALANCING, lookupOf } from '../plan/decide/balancing.ts';
+import { CLIENT_POSITIONS, mayKeepLocalClient } from '../plan/decide/traffic-rules.ts';
 import type { ClientPosition, Frontend, ServicePortPlan } from '../plan/types.ts';
 
-/**
- * Where a connection comes from: a pod of this node, a process of the node itself, or outside, as packets. Pods send
- * packets too, which a dataplane may see as they leave the pod; what the node sends itself few of them see.
- */
-export type Origin = Exclude<ClientPosition, 'outside'> | 'packet';
-
-export interface OriginCapabilities {
+/** What a dataplane serves for clients of one position: sockets of pods here and of the node, or packets from outside. */
+export interface PositionCapabilities {
   readonly protocols: readonly Protocol[];
   /** Tells sources that may use a frontend from those that may not. */
   readonly hasSourceRanges: boolean;
@@ -32,8 +27,8 @@ export interface OriginCapabilities {
 export interface Capabilities {
   readonly dataplane: string;
   readonly families: readonly Family[];
-  /** What it serves for clients of each origin; undefined: nothing. */
-  readonly serves: Readonly<Record<Origin, OriginCapabilities | undefined>>;
+  /** What it serves for clients of each position; undefined: nothing. */
+  readonly serves: Readonly<Record<ClientPosition, PositionCapabilities | undefined>>;
   /** Translates SCTP to another port: its checksum, unlike those of TCP and UDP, has to be computed anew. */
   readonly changesSctpPorts: boolean;
   /** Knows the chosen backend when it masquerades: see mayKeepLocalClient. */
@@ -58,16 +53,18 @@ export interface Capabilities {
    * Sockets of the agent stand between client and backend: at the addresses of Services, which the loopback device has, or
    * at ports of 127.0.0.1. Absent: the kernel serves without the agent.
    */
-  readonly relays?: 'addresses' | 'port-map';
+  readonly relays?: 'addresses' | 'port-map' | undefined;
+  /** Why their bytes pass through JavaScript; absent: a thread of the addon moves them. */
+  readonly slowRelay?: string | undefined;
 }
 
-const SOCKETS: OriginCapabilities = {
+const SOCKETS: PositionCapabilities = {
   protocols: ['TCP', 'UDP'],
   hasSourceRanges: false,
   hasMasquerade: false,
 };
 
-const PACKETS: OriginCapabilities = {
+const PACKETS: PositionCapabilities = {
   protocols: ['TCP', 'UDP', 'SCTP'],
   hasSourceRanges: true,
   hasMasquerade: true,
@@ -99,7 +96,7 @@ export const bpfCapabilities = ({
   serves: {
     pod: packets ? { ...PACKETS, hasMasquerade: false } : SOCKETS,
     host: { ...SOCKETS, hasSourceRanges: packets },
-    packet: packets ? PACKETS : undefined,
+    outside: packets ? PACKETS : undefined,
   },
   changesSctpPorts: false,
   keepsLocalClients: true,
@@ -128,7 +125,7 @@ export const iptablesCapabilities = (
 ): Capabilities => ({
   dataplane: 'iptables',
   families,
-  serves: { pod: PACKETS, host: PACKETS, packet: PACKETS },
+  serves: { pod: PACKETS, host: PACKETS, outside: PACKETS },
   changesSctpPorts: true,
   keepsLocalClients: false,
   countsConnections: false,
@@ -142,22 +139,21 @@ export const iptablesCapabilities = (
 /** On a node with both families. */
 export const IPTABLES: Capabilities = iptablesCapabilities(FAMILIES);
 
-const RELAYED: OriginCapabilities = { ...PACKETS, protocols: ['TCP', 'UDP'] };
+const RELAYED: PositionCapabilities = { ...PACKETS, protocols: ['TCP', 'UDP'] };
 
 /** USERSPACE: sockets of the agent, which need no privilege. Backends see an address of the node, whoever asks. */
 export const userspaceCapabilities = (
-  relays: NonNullable<Capabilities['relays']>,
+  relays: Capabilities['relays'],
+  slowRelay?: string,
 ): Capabilities => ({
-  dataplane: 'userspace',
-  families: FAMILIES,
-  serves: { pod: RELAYED, host: RELAYED, packet: RELAYED },
+  ...{ dataplane: 'userspace', families: FAMILIES },
+  serves: { pod: RELAYED, host: RELAYED, outside: RELAYED },
   changesSctpPorts: false,
   keepsLocalClients: false,
-  ...{ countsConnections: true, knowsNode: true, canBypass: false },
-  affinityClients: undefined,
-  algorithms: ALGORITHM_NAMES.filter((name) => name !== 'maglev'),
+  ...{ countsConnections: true, knowsNode: true, canBypass: false, affinityClients: undefined },
+  algorithms: ALGORITHM_NAMES.filter((name) => lookupOf(name) === undefined),
   directReturn: false,
-  relays,
+  ...{ relays, slowRelay },
 });
 
 /** What a dynamic set of one endpoint holds. */
@@ -172,8 +168,6 @@ export const nftablesCapabilities = (families: readonly Family[]): Capabilities 
 
 /** On a node with both families. */
 export const NFTABLES: Capabilities = nftablesCapabilities(FAMILIES);
-
-export const ORIGINS: readonly Origin[] = ['pod', 'host', 'packet'];
 
 export type LimitCode =
   | 'FAMILY'
@@ -203,28 +197,18 @@ export interface Served {
 export type PortTraits = Pick<ServicePortPlan, 'family' | 'protocol' | 'cluster' | 'local'>;
 export type FrontendTraits = Pick<Frontend, 'kind' | 'port' | 'rules' | 'isFiltered'>;
 
-const ORIGIN_OF: Readonly<Record<ClientKind, Origin>> = {
-  'pod here': 'pod',
-  'host process': 'host',
-  'pod elsewhere': 'packet',
-  'other node': 'packet',
-  outside: 'packet',
-};
-
-export const originOf = (client: ClientKind): Origin => ORIGIN_OF[client];
-
 /** How its intended clients reach it: a ClusterIP from the cluster's nodes, other frontends from anywhere. */
-const originsOf = ({ kind }: Pick<Frontend, 'kind'>): readonly Origin[] =>
-  kind === 'ClusterIP' ? ['pod', 'host'] : ORIGINS;
+const positionsOf = ({ kind }: Pick<Frontend, 'kind'>): readonly ClientPosition[] =>
+  kind === 'ClusterIP' ? ['pod', 'host'] : CLIENT_POSITIONS;
 
 /** True if this dataplane can serve it: the same as having no limits, but cheaper. */
 export function isAble(
   { families, serves, changesSctpPorts }: Capabilities,
   port: PortTraits,
   frontend: Pick<Frontend, 'port' | 'isFiltered'>,
-  origin: Origin,
+  position: ClientPosition,
 ): boolean {
-  const served = serves[origin];
+  const served = serves[position];
   return (
     served !== undefined &&
     families.includes(port.family) &&
@@ -245,8 +229,8 @@ const changesSctpPort = (
 export const canRefuse = (
   { families, serves }: Capabilities,
   { family }: Pick<PortTraits, 'family'>,
-  origin: Origin,
-): boolean => families.includes(family) && serves[origin] !== undefined;
+  position: ClientPosition,
+): boolean => families.includes(family) && serves[position] !== undefined;
 
 /**
  * The dataplane that refuses connections to a ClusterIP's port that none serves, as it does those to a port that the
@@ -256,27 +240,27 @@ export const refusedBy = (
   dataplanes: readonly Capabilities[],
   port: Pick<PortTraits, 'family' | 'protocol'>,
   { kind }: Pick<Frontend, 'kind'>,
-  origin: Origin,
+  position: ClientPosition,
 ): string | undefined =>
   kind === 'ClusterIP'
     ? dataplanes.find(
         (one) =>
-          canRefuse(one, port, origin) && one.serves[origin]?.protocols.includes(port.protocol),
+          canRefuse(one, port, position) && one.serves[position]?.protocols.includes(port.protocol),
       )?.dataplane
     : undefined;
 
-/** The dataplane that serves a new connection from `origin` to the frontend. */
+/** The dataplane that serves a new connection from `position` to the frontend. */
 export function servedBy(
   dataplanes: readonly Capabilities[],
   port: PortTraits,
   frontend: FrontendTraits,
-  origin: Origin,
+  position: ClientPosition,
 ): Served {
   const limits: Limitation[] = [];
   for (const capabilities of dataplanes) {
-    const found = limitsOf(capabilities, port, frontend, origin);
+    const found = limitsOf(capabilities, port, frontend, position);
     if (found.length === 0) {
-      const differences = differencesOf(capabilities, frontend, origin);
+      const differences = differencesOf(capabilities, frontend, position);
       return { dataplane: capabilities.dataplane, limits, differences };
     }
     limits.push(...found);
@@ -309,8 +293,8 @@ export function unservedTexts(
   port: PortTraits,
   frontend: FrontendTraits,
 ): readonly string[] {
-  const unserved = originsOf(frontend)
-    .map((origin) => servedBy(dataplanes, port, frontend, origin))
+  const unserved = positionsOf(frontend)
+    .map((position) => servedBy(dataplanes, port, frontend, position))
     .filter(({ dataplane }) => dataplane === undefined);
   return [...new Set(unserved.flatMap(({ limits }) => limits.map(limitText)))];
 }
@@ -320,10 +304,10 @@ export const servingDataplanes = (
   dataplanes: readonly Capabilities[],
   port: PortTraits,
   frontend: FrontendTraits,
-  origins: readonly Origin[] = originsOf(frontend),
+  positions: readonly ClientPosition[] = positionsOf(frontend),
 ): ReadonlySet<string> =>
   new Set(
-    origins.flatMap((origin) => servedBy(dataplanes, port, frontend, origin).dataplane ?? []),
+    positions.flatMap((position) => servedBy(dataplanes, port, frontend, position).dataplane ?? []),
   );
 
 /** Who serves the frontend, of those that have programmed it: `bpf`, or if several have, each with its clients. */
@@ -335,10 +319,10 @@ export function servedByTexts(
 ): readonly string[] {
   if (programmedBy.length <= 1) return programmedBy;
   return programmedBy.map((name) => {
-    const origins = originsOf(frontend).filter(
-      (origin) => servedBy(dataplanes, port, frontend, origin).dataplane === name,
+    const positions = positionsOf(frontend).filter(
+      (position) => servedBy(dataplanes, port, frontend, position).dataplane === name,
     );
-    return origins.length === 0 ? name : `${name}: ${clientsText(origins)}`;
+    return positions.length === 0 ? name : `${name}: ${clientsText(positions)}`;
   });
 }
 
@@ -346,38 +330,38 @@ export function servedByTexts(
 export const limitText = ({ dataplane, reason }: Limitation): string =>
   `not served by ${dataplane}: ${reason}`;
 
-function clientsText(origins: readonly Origin[]): string {
-  const isNode = origins.includes('pod') && origins.includes('host');
-  const others = isNode ? origins.filter((origin) => origin === 'packet') : origins;
-  const texts = others.map((origin) => ORIGIN_TEXT[origin]);
+function clientsText(positions: readonly ClientPosition[]): string {
+  const isNode = positions.includes('pod') && positions.includes('host');
+  const others = isNode ? positions.filter((position) => position === 'outside') : positions;
+  const texts = others.map((position) => CLIENT_TEXT[position]);
   return [...(isNode ? ['sockets of this node'] : []), ...texts].join(', ');
 }
 
-const ORIGIN_TEXT: Readonly<Record<Origin, string>> = {
+const CLIENT_TEXT: Readonly<Record<ClientPosition, string>> = {
   pod: 'pods of this node',
   host: 'processes of this node',
-  packet: 'packets from outside',
+  outside: 'packets from outside',
 };
 
 function limitsOf(
   capabilities: Capabilities,
   port: PortTraits,
   frontend: FrontendTraits,
-  origin: Origin,
+  position: ClientPosition,
 ): readonly Limitation[] {
   const { dataplane, families, serves, changesSctpPorts } = capabilities;
   const limit = (code: LimitCode, reason: string): Limitation => ({ dataplane, code, reason });
-  const served = serves[origin];
+  const served = serves[position];
   if (!families.includes(port.family)) return [limit('FAMILY', port.family)];
-  if (served === undefined) return [limit('ORIGIN', ORIGIN_TEXT[origin])];
+  if (served === undefined) return [limit('ORIGIN', CLIENT_TEXT[position])];
   /** Says for whom, if the dataplane can do it for others. */
-  const lacking = (what: string, can: (other: OriginCapabilities) => boolean): string =>
+  const lacking = (what: string, can: (other: PositionCapabilities) => boolean): string =>
     Object.values(serves).some((other) => other !== undefined && can(other))
-      ? `${what} from ${ORIGIN_TEXT[origin]}`
+      ? `${what} from ${CLIENT_TEXT[position]}`
       : what;
-  const hasProtocol = ({ protocols }: OriginCapabilities): boolean =>
+  const hasProtocol = ({ protocols }: PositionCapabilities): boolean =>
     protocols.includes(port.protocol);
-  const hasRanges = ({ hasSourceRanges }: OriginCapabilities): boolean => hasSourceRanges;
+  const hasRanges = ({ hasSourceRanges }: PositionCapabilities): boolean => hasSourceRanges;
   const found: Limitation[] = [];
   if (!hasProtocol(served)) found.push(limit('PROTOCOL', lacking(port.protocol, hasProtocol)));
   else if (!changesSctpPorts && changesSctpPort(port, frontend))
@@ -391,9 +375,9 @@ function limitsOf(
 function differencesOf(
   { dataplane, serves }: Capabilities,
   { rules }: FrontendTraits,
-  origin: Origin,
+  position: ClientPosition,
 ): readonly Limitation[] {
-  const isAsked = origin === 'packet' ? rules.outside.masquerade : rules.pod.masquerade;
-  if (serves[origin]?.hasMasquerade === true || !isAsked) return [];
+  const isAsked = position === 'outside' ? rules.outside.masquerade : rules.pod.masquerade;
+  if (serves[position]?.hasMasquerade === true || !isAsked) return [];
   return [{ dataplane, code: 'MASQUERADE', reason: 'masquerade: backends see the client address' }];
 }

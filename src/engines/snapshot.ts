@@ -171,7 +171,7 @@ export interface CookieView {
 }
 
 /** One network device of the node, and what is attached to it. */
-export interface DeviceView {
+export interface DeviceView extends EarlyViews {
   readonly name: string;
   readonly ifindex: number;
   /** As `ip -details link` says it: `veth`, `bridge`, `vxlan`, …; undefined for hardware. */
@@ -186,17 +186,31 @@ export interface DeviceView {
   /** The programs of each direction in the order in which they run, other people's too. */
   readonly ingress: readonly string[];
   readonly egress: readonly string[];
-  /** Whether packets of Services are forwarded by XDP; undefined: --xdp asks for it on no device. */
-  readonly xdp?: XdpView;
   /** Sources of masqueraded packets that leave by it; a family without: the node's address. */
   readonly snat: Readonly<Partial<Record<Family, string>>>;
 }
 
-export interface XdpView {
+/** Of what forwards before the network stack, by its setting; absent: that asks for it on no device. */
+export interface EarlyViews {
+  readonly xdp?: EarlyView;
+}
+
+/** As people read it. */
+const EARLY_NAMES: Readonly<Record<keyof EarlyViews, string>> = {
+  xdp: 'XDP',
+};
+
+export const earlyViews = (views: EarlyViews): readonly (EarlyView & { readonly by: string })[] =>
+  Object.entries<string>(EARLY_NAMES).flatMap(([name, by]) => {
+    const view = (views as Readonly<Record<string, EarlyView | undefined>>)[name];
+    return view === undefined ? [] : [{ by, ...view }];
+  });
+
+export interface EarlyView {
   /** `trial`: real frames are being tried; `refused`: it was tried, or used, and is left alone for a while. */
   readonly state: 'off' | 'waiting' | 'trial' | 'on' | 'refused';
   readonly reason: string;
-  /** Frames that its driver took from XDP, those of the trial included, and that it did not take. */
+  /** Frames that its driver took, those of the trial included, and that it did not take. */
   readonly sent: number;
   readonly lost: number;
 }

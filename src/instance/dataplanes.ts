@@ -28,7 +28,7 @@ import { type FallbackFacts, mayFallBack } from '../probe/fallback.ts';
 import { holds, refusalReason } from '../probe/forbidden.ts';
 import type { RulesEngine } from '../probe/rules-choice.ts';
 import { explained, explainLater } from '../probe/run/ask.ts';
-import type { NetworkFollower } from '../sys/netlink/follow.ts';
+import type { NetworkFollower } from '../sys/netlink/network.ts';
 import { ownStatus, readLockdown } from '../sys/probe-sandbox.ts';
 import type { OpenDataplane } from './compose.ts';
 import { rulesInUse, rulesThatWork } from './leftovers/rules-in-use.ts';

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The values that /metrics reads from the agent, its dataplane and its source at each scrape.
 import { limitationsOf } from '../engines/limitations.ts';
-import type { DeviceView, PortConnections, PortId, PortTraffic } from '../engines/snapshot.ts';
+import {
+  type DeviceView,
+  earlyViews,
+  type PortConnections,
+  type PortId,
+  type PortTraffic,
+} from '../engines/snapshot.ts';
 import type {
   AgentReaders,
   ServiceConnections,
@@ -33,16 +39,18 @@ export function readersOf(
     watchAgesMs: () => watchAges(source),
     reasons: () => dataplane.counters().outcomes,
     staleSockets: () => dataplane.counters().staleSockets,
-    xdp: () => xdpDevices(dataplane.devices()),
+    earlyPaths: () => earlyPaths(dataplane.devices()),
     topServices,
     serviceTraffic: () => serviceTraffic(dataplane.counters().traffic ?? []),
     serviceConnections: () => serviceConnections(dataplane.counters().connections),
   };
 }
 
-const xdpDevices = (devices: readonly DeviceView[]): ReturnType<AgentReaders['xdp']> =>
-  devices.flatMap(({ name: device, xdp }) =>
-    xdp === undefined || xdp.state === 'off' ? [] : [{ device, ...xdp }],
+const earlyPaths = (devices: readonly DeviceView[]): ReturnType<AgentReaders['earlyPaths']> =>
+  devices.flatMap((device) =>
+    earlyViews(device)
+      .filter(({ state }) => state !== 'off')
+      .map((view) => ({ device: device.name, ...view })),
   );
 
 /** The same; once they are frozen, each says what it said then. */

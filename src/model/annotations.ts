@@ -73,11 +73,19 @@ export type ServiceChoices = {
 
 export const ANNOTATIONS = {
   ...CHOICES,
-  /** The number of entries of its Maglev tables. */
+  /** The number of entries of its lookup tables. */
   tableEntries: {
     name: 'fairlead.io/table-size',
     of: 'Service',
     instead: 'the default is used',
+    isMinor: true,
+  },
+  /** What its backends get at the head of each TCP connection. */
+  proxyProtocol: {
+    name: 'fairlead.io/proxy-protocol',
+    of: 'Service',
+    values: ['v2'],
+    instead: 'no header is sent',
     isMinor: true,
   },
   /** Who may reach it. */

@@ -73,8 +73,8 @@ export type Algorithm =
   | 'weighted-round-robin'
   | 'least-connections'
   | 'weighted-least-connections'
-  | 'source-hash'
-  | 'maglev';
+  | 'maglev'
+  | 'source-hash';
 
 /**
  * How requests from outside reach backends of other nodes. `snat`: masqueraded, the answer comes back through this node;
@@ -138,8 +138,10 @@ export interface Service {
   readonly forwarding?: Forwarding;
   /** Absent = the default of the node. */
   readonly topology?: Topology;
-  /** Entries of its Maglev tables, a prime; absent = as many as its backends need. */
+  /** Entries of its lookup tables, a prime; absent = as many as its backends need. */
   readonly tableEntries?: number;
+  /** Where sockets of the agent relay, backends get a header that names the client; absent = none. */
+  readonly proxyProtocol?: 'v2';
   /** undefined = everyone. */
   readonly sources: PerFamily<SourceFilter | undefined>;
   /** `sources` hold at NodePorts and external IPs, too; false = at load balancer addresses alone; absent = the default of the node. */

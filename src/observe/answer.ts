@@ -5,7 +5,6 @@ import {
   type Capabilities,
   keepsLocalClient,
   limitText,
-  originOf,
   type PortTraits,
   refusedBy,
   type Served,
@@ -16,16 +15,16 @@ import type { HeldFrontend } from '../engines/dataplane.ts';
 import type { FrontendId } from '../engines/entry.ts';
 import { limitationsOf } from '../engines/limitations.ts';
 import { isLoopback } from '../lib/ip.ts';
-import { ALGORITHM_NAMES } from '../plan/decide/balancing.ts';
-import { directPath } from '../plan/decide/peers.ts';
-import { isRealServer } from '../plan/decide/real-servers.ts';
+import { ALGORITHM_NAMES, LOOKUP_NAMES } from '../plan/decide/balancing.ts';
+import { directPath } from '../plan/direct-return/peers.ts';
+import { isRealServer } from '../plan/direct-return/real-servers.ts';
 import { type Client, clientOf } from '../plan/explain/client.ts';
 import { explain } from '../plan/explain/explain.ts';
 import type { ExplainStep, Explanation } from '../plan/explain/explanation.ts';
-import { type TableOf, withoutMaglev } from '../plan/explain/maglev.ts';
+import { type TableOf, withoutLookup } from '../plan/explain/lookup.ts';
 import { type Match, matchDestination } from '../plan/explain/match.ts';
 import type { Packet } from '../plan/explain/packet.ts';
-import type { Backend, Frontend, Plan } from '../plan/types.ts';
+import type { Backend, Frontend, Plan, ServicePortPlan } from '../plan/types.ts';
 
 export interface Answer extends Explanation {
   /**
@@ -46,7 +45,7 @@ export interface Serving {
   readonly dataplanes: readonly Capabilities[];
   /** What is programmed on this node; undefined if there is no agent to ask. */
   readonly held?: Iterable<HeldFrontend>;
-  /** absent: a Maglev table is made when it is needed. */
+  /** absent: a lookup table is made when it is needed. */
   readonly tableOf?: TableOf;
 }
 
@@ -57,12 +56,12 @@ export function answer(plan: Plan, packet: Packet, { dataplanes, held, tableOf }
   const decided = explain(plan, packet, tableOf);
   const found = frontendOf(matchDestination(plan, packet), packet);
   if (found === undefined) return { ...decided, ...NOT_OURS };
-  const origin = originOf(client.kind);
-  const served = servedBy(dataplanes, found.port, found.frontend, origin);
+  const position = client.servedAs;
+  const served = servedBy(dataplanes, found.port, found.frontend, position);
   const serving = dataplanes.find(({ dataplane }) => dataplane === served.dataplane);
   const explanation =
-    serving !== undefined && !serving.algorithms.includes('maglev')
-      ? withoutMaglev(decided)
+    serving !== undefined && !LOOKUP_NAMES.every((name) => serving.algorithms.includes(name))
+      ? withoutLookup(decided)
       : decided;
   if (served.dataplane !== undefined && held && !isHeld(held, served.dataplane, found.id)) {
     return notProgrammed(explanation, served.dataplane);
@@ -72,7 +71,7 @@ export function answer(plan: Plan, packet: Packet, { dataplanes, held, tableOf }
   const isUnchanged = isForwarded && client.position === 'pod' && differences.length > 0;
   const reasons = dataplane === undefined ? limits : isUnchanged ? differences : [];
   const refuser =
-    dataplane === undefined && refusedBy(dataplanes, found.port, found.frontend, origin);
+    dataplane === undefined && refusedBy(dataplanes, found.port, found.frontend, position);
   const reason = [
     ...reasons.map((limit) => (isUnchanged ? limit.reason : limitText(limit))),
     ...(refuser ? [`${refuser} refuses it, as other ports of a ClusterIP`] : []),
@@ -85,6 +84,7 @@ export function answer(plan: Plan, packet: Packet, { dataplanes, held, tableOf }
       ...affinityStep(dataplanes, dataplane, explanation),
       ...algorithmStep(dataplanes, dataplane, explanation),
       ...forwardingStep(dataplanes, dataplane, explanation),
+      ...proxyProtocolStep(serving, found, explanation),
       dataplaneStep(dataplane, reason),
     ],
     dataplane: dataplane ?? null,
@@ -193,6 +193,25 @@ function forwardingStep(
   return [{ rule: 'forwarding', result: 'snat', reason }];
 }
 
+/** Where the Service asks for it: whether backends get it. */
+function proxyProtocolStep(
+  serving: Capabilities | undefined,
+  { port: { proxyProtocol } }: Found,
+  { verdict }: Explanation,
+): readonly ExplainStep[] {
+  if (proxyProtocol === undefined || serving === undefined || verdict !== 'forward') return [];
+  const rule = 'proxy protocol';
+  return serving.relays === undefined
+    ? [
+        {
+          rule,
+          result: 'none',
+          reason: `only the engine userspace sends it, not ${serving.dataplane}`,
+        },
+      ]
+    : [{ rule, result: proxyProtocol, reason: 'backends get a header that names the client' }];
+}
+
 /** A pod's 127.0.0.1 belongs to its own network namespace and never reaches the node. */
 function ownLoopback({ destination }: Packet, { kind, reason }: Client): Answer {
   const own = `${destination} is the pod's own loopback, which the node never sees`;
@@ -208,7 +227,7 @@ function ownLoopback({ destination }: Packet, { kind, reason }: Client): Answer 
 
 interface Found {
   readonly frontend: Frontend;
-  readonly port: PortTraits;
+  readonly port: PortTraits & Pick<ServicePortPlan, 'proxyProtocol'>;
   /** The entry that a dataplane has for it. */
   readonly id: FrontendId;
 }

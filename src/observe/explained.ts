@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent's answer to `fairlead explain`. The Maglev table that it needs may have 131,071 entries: it is made in slices
+// The agent's answer to `fairlead explain`. The lookup table that it needs may have 131,071 entries: it is made in slices
 // between which the event loop runs.
 
 import type { Finding, Topic } from '../on-node/finding.ts';
 import type { ExplainStep } from '../plan/explain/explanation.ts';
-import type { TableOf } from '../plan/explain/maglev.ts';
+import type { TableOf } from '../plan/explain/lookup.ts';
 import { parsePacket } from '../plan/explain/packet.ts';
-import { type MaglevInput, populate } from '../plan/maglev/table.ts';
+import type { LookupAlgorithm, LookupInput } from '../plan/lookup-table.ts';
 import type { Plan } from '../plan/types.ts';
 import { inSlices } from '../sys/clock.ts';
 import { type Answer, answer, type Serving } from './answer.ts';
@@ -37,14 +37,15 @@ export async function explained(
 
 /** The first answer tells which table is needed, the second one has it. */
 async function withTable(ask: (tableOf: TableOf) => Answer): Promise<Answer> {
-  const wanted: MaglevInput[] = [];
-  const first = ask((input) => {
-    wanted.push(input);
+  const wanted: (readonly [LookupAlgorithm, LookupInput])[] = [];
+  const first = ask((...lookup) => {
+    wanted.push(lookup);
     return NO_TABLE;
   });
-  const [input] = wanted;
-  if (input === undefined) return first;
-  const table = await inSlices(populate(input), SLICE_MS);
+  const [asked] = wanted;
+  if (asked === undefined) return first;
+  const [lookup, input] = asked;
+  const table = await inSlices(lookup.populate(input), SLICE_MS);
   return ask(() => table ?? NO_TABLE);
 }
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows of `fairlead services`: desired versus programmed state of each frontend.
+
 import {
   type Capabilities,
-  ORIGINS,
-  type Origin,
   servedByTexts,
   servingDataplanes,
   unservedTexts,
@@ -15,12 +14,13 @@ import type { FrontendView, Traffic } from '../engines/snapshot.ts';
 import { hostPort } from '../lib/address-bytes.ts';
 import { resultOf } from '../lib/steps.ts';
 import type { Algorithm, Forwarding, TrafficPolicy } from '../model/types.ts';
-import { algorithmFor, algorithmOf } from '../plan/decide/balancing.ts';
+import { algorithmFor, algorithmOf, lookupOf } from '../plan/decide/balancing.ts';
 import { forwardingOf, isForwarded } from '../plan/decide/forwarding.ts';
+import { CLIENT_POSITIONS } from '../plan/decide/traffic-rules.ts';
 import { exposureReason } from '../plan/explain/match.ts';
-import { entriesFor } from '../plan/maglev/size.ts';
 import type {
   BackendList,
+  ClientPosition,
   Frontend,
   NodeFrontend,
   Plan,
@@ -51,7 +51,7 @@ export interface ServiceRow extends ExposureColumns {
   readonly algorithm?: Algorithm;
   /** For clients from outside, if that is another one. */
   readonly externalAlgorithm?: Algorithm;
-  /** Of the Maglev table of its clients from outside, or of all if they have the same. */
+  /** Of the lookup table of its clients from outside, or of all if they have the same. */
   readonly tableEntries?: number;
   /** Of a dataplane that has programmed it and cannot choose so: how it does. */
   readonly usedAlgorithm?: Algorithm;
@@ -209,8 +209,8 @@ function plannedRow(
 ): ServiceRow {
   const { dataplanes, views } = programmed;
   const { host, outside } = frontend.rules;
-  const viewFor = (origin: Origin): FrontendView | undefined => {
-    const [serving] = servingDataplanes(dataplanes, port, frontend, [origin]);
+  const viewFor = (position: ClientPosition): FrontendView | undefined => {
+    const [serving] = servingDataplanes(dataplanes, port, frontend, [position]);
     return views.find(({ dataplane }) => dataplane === serving) ?? views[0];
   };
   return {
@@ -233,7 +233,7 @@ function plannedRow(
     desired: namesOf(port[host.scope]),
     kernel: viewFor('pod')?.internal.toSorted() ?? [],
     externalDesired: namesOf(port[outside.scope]),
-    externalKernel: viewFor('packet')?.external.toSorted() ?? [],
+    externalKernel: viewFor('outside')?.external.toSorted() ?? [],
     terminating: terminatingOf(port),
     kernelState: plannedState(port, frontend, programmed),
     servedBy: servedByTexts(
@@ -286,7 +286,7 @@ function plannedState(
     !hasSame(namesOf(port[outside.scope]), external);
   if (held.some(isStale)) return 'stale';
   // A ClusterIP may be there for packets too, though nobody outside is meant to use it.
-  const allowed = servingDataplanes(dataplanes, port, frontend, ORIGINS);
+  const allowed = servingDataplanes(dataplanes, port, frontend, CLIENT_POSITIONS);
   return views.every(({ dataplane }) => allowed.has(dataplane)) ? 'ok' : 'extra';
 }
 
@@ -310,6 +310,7 @@ function algorithmsOf(
   const algorithm = algorithmOf(port);
   const external = algorithmFor(port, frontend, 'outside');
   const backends = port[frontend.rules.outside.scope].length;
+  const lookup = lookupOf(external);
   const other = dataplanes
     .filter(({ dataplane }) => views.some((view) => view.dataplane === dataplane))
     .map((one) => usedAlgorithm(one, algorithm))
@@ -317,8 +318,8 @@ function algorithmsOf(
   return {
     algorithm,
     ...(external !== algorithm && { externalAlgorithm: external }),
-    ...(external === 'maglev' &&
-      backends > 0 && { tableEntries: entriesFor(backends, port.tableEntries) }),
+    ...(lookup !== undefined &&
+      backends > 0 && { tableEntries: lookup.entriesFor(backends, port.tableEntries) }),
     ...(other !== undefined && { usedAlgorithm: other }),
   };
 }

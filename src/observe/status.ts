@@ -17,7 +17,7 @@ import type {
 import type { Problem } from '../model/problem.ts';
 import type { Rejection } from '../model/types.ts';
 import type { Finding } from '../on-node/finding.ts';
-import { type PeerCounts, peerCounts } from '../plan/decide/peers.ts';
+import { type PeerCounts, peerCounts } from '../plan/direct-return/peers.ts';
 import { frontendsOnNode } from '../plan/node-sockets/frontends.ts';
 import type { Plan } from '../plan/types.ts';
 import type { ClusterStatus } from '../source/apiserver/cluster.ts';

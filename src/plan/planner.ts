@@ -3,21 +3,20 @@
 // the result equals that of one pass (buildAll of test/support/plan) over the versions that count (versions.ts) and the
 // owners there were. No I/O.
 import { isSame } from '../lib/json.ts';
-import { compareText } from '../lib/names.ts';
 import { persistentMap } from '../lib/persistent/map.ts';
 import type { ObjectChange, ObjectRef, Service } from '../model/types.ts';
-import { directReturnFlag, serviceWantsDirectReturn } from './decide/forwarding.ts';
 import { buildContext, type NodeContext } from './decide/node-context.ts';
 import type { IncumbentOf } from './decide/ownership.ts';
 import { type BuildContext, buildService } from './decide/service-plan.ts';
+import { directReturnFlag, serviceWantsDirectReturn } from './direct-return/asked.ts';
 import { createModelStore, type ModelOptions } from './model-store.ts';
 import { isOnNode, type NodeSockets, onNodeFlag } from './node-sockets/frontends.ts';
 import { createKnownSockets } from './node-sockets/known.ts';
-import type { Plan, PlanDelta, PlanSettings, ServiceKey, ServicePlan } from './types.ts';
+import type { Plan, PlanSettings, ServiceKey, ServicePlan } from './types.ts';
 
 export interface Planner {
   /** Applies the changes in order. Never throws, whatever the objects contain. */
-  readonly apply: (changes: readonly ObjectChange[]) => PlanDelta;
+  readonly apply: (changes: readonly ObjectChange[]) => Plan;
   /** What an earlier agent has programmed decides ownership conflicts; the next `apply` shows it. Before the first sync. */
   readonly adopt: (incumbentOf: IncumbentOf) => void;
   readonly hasConflicts: () => boolean;
@@ -85,7 +84,7 @@ export function createPlanner(
     else onNode.delete(key);
   };
 
-  const apply = (changes: readonly ObjectChange[]): PlanDelta => {
+  const apply = (changes: readonly ObjectChange[]): Plan => {
     const touched = new Set<ServiceKey>();
     const isNodeWide = model.take(changes, touched) || nodeContext === undefined || areNodesDue;
     areNodesDue = false;
@@ -103,8 +102,7 @@ export function createPlanner(
       noteFlags(key, plan);
     }
     services = previous.withChanges(plans);
-    const changed = [...plans.keys()].sort(compareText);
-    return { plan: current(), changed, previous, isGlobal };
+    return current();
   };
 
   const nodesListed = (): void => {

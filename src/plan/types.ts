@@ -102,8 +102,10 @@ export interface ServicePortPlan {
   readonly forwarding?: Exclude<Forwarding, 'snat'>;
   /** The same for clients from outside at frontends that are no ClusterIP; absent = `algorithm`. */
   readonly externalAlgorithm?: Algorithm;
-  /** Entries of Maglev tables, a prime; absent = as many as a set's backends need. */
+  /** Entries of lookup tables, a prime; absent = as many as a set's backends need. */
   readonly tableEntries?: number;
+  /** What backends get at the head of each connection, where sockets of the agent relay it; TCP only. */
+  readonly proxyProtocol?: 'v2';
   /** The two candidate sets, sorted by address then port, without duplicates; empty if no rule uses it. */
   readonly cluster: BackendList;
   readonly local: BackendList;
@@ -230,19 +232,6 @@ export type LocalDetector =
   | { readonly kind: 'cidr'; readonly cidr: string }
   | { readonly kind: 'interface'; readonly name: string }
   | { readonly kind: 'interface-prefix'; readonly prefix: string };
-
-/** What one build changed: the Services to render again (a key absent from `plan.services` is gone). */
-export interface PlanDelta {
-  readonly plan: Plan;
-  readonly changed: readonly ServiceKey[];
-  /** The Services before. */
-  readonly previous: Plan['services'];
-  /**
-   * True if something node-wide changed (nodePortAddresses, detector, node facts, ServiceCIDRs), and for the
-   * first build: every Service counts as changed.
-   */
-  readonly isGlobal: boolean;
-}
 
 /** The settings that the plan depends on. */
 export interface PlanSettings {

@@ -17,8 +17,8 @@ import { SYSTEM_CLOCK } from '../sys/clock.ts';
 import { followFullTables } from './events/full-tables.ts';
 import { createNodeConflicts } from './events/node-conflict.ts';
 import { createEventRecorder, type EventRecorder, type EventSender } from './events/recorder.ts';
+import { followRefusedDevices } from './events/refused-devices.ts';
 import { createSyncEvents } from './events/sync-events.ts';
-import { followXdp } from './events/xdp.ts';
 import { createProxyHealth, type ProxyHealth } from './health/proxy-health.ts';
 import { healthHandler } from './health/server.ts';
 import {
@@ -100,8 +100,8 @@ export async function openServers(parts: ServersParts): Promise<Servers> {
     ...{ tables: parts.readers.tables, nodeName: settings.nodeName, clock: SYSTEM_CLOCK },
     record: (...event) => events.record(...event),
   });
-  const endXdp = followXdp({
-    ...{ devices: parts.readers.xdp, nodeName: settings.nodeName, clock: SYSTEM_CLOCK },
+  const endRefusedDevices = followRefusedDevices({
+    ...{ devices: parts.readers.earlyPaths, nodeName: settings.nodeName, clock: SYSTEM_CLOCK },
     record: (...event) => events.record(...event),
   });
   const tellMode = (): void => {
@@ -125,7 +125,7 @@ export async function openServers(parts: ServersParts): Promise<Servers> {
     portsSynced: () => serviceHealth.synced(),
     close() {
       endFullTables();
-      endXdp();
+      endRefusedDevices();
       events.close();
       listeners.close();
       void serviceHealth.close();

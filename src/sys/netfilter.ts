@@ -2,7 +2,8 @@
 // nfnetlink requests of this process's network namespace: entries of conntrack, objects of nfacct, tables and chains.
 import { readFileSync } from 'node:fs';
 import { reasonOf } from '../errors.ts';
-import { NLM_F, netlinkRequest } from './netlink/request.ts';
+import { type NetlinkSocket, openNetlink } from './native.ts';
+import { askOn, NLM_F, netlinkRequest } from './netlink/request.ts';
 import { attribute, attributeIn, joined, viewOf } from './netlink/wire.ts';
 
 const NETLINK_NETFILTER = 12;
@@ -105,15 +106,48 @@ const askTables = (
 
 /** Grows with every change of any table of nf_tables in this network namespace; undefined: the kernel does not tell. */
 export function rulesGeneration(): number | undefined {
+  const reader = createGenerationReader();
   try {
-    const type = NFTABLES | NFT_MSG_GETGEN;
-    const asked = { protocol: NETLINK_NETFILTER, type, flags: 0, body: header(0) };
-    const [body = new Uint8Array()] = netlinkRequest(asked).map((answer) => answer.body);
-    const id = attributeIn(viewOf(body), { from: HEADER_SIZE, to: body.length }, NFTA_GEN_ID);
-    return id === undefined ? undefined : viewOf(body).getUint32(id.from);
-  } catch {
-    return undefined;
+    return reader.read();
+  } finally {
+    reader.close();
   }
+}
+
+export interface GenerationReader {
+  /** As rulesGeneration. */
+  read(): number | undefined;
+  close(): void;
+}
+
+/**
+ * Keeps its socket: whoever closes one waits until the kernel has freed what the last transaction has removed, 10 to 20 ms.
+ */
+export function createGenerationReader(): GenerationReader {
+  let socket: NetlinkSocket | undefined;
+  const close = (): void => {
+    socket?.close();
+    socket = undefined;
+  };
+  return {
+    read() {
+      try {
+        socket ??= openNetlink({ protocol: NETLINK_NETFILTER });
+        return generationOn(socket);
+      } catch {
+        close();
+        return undefined;
+      }
+    },
+    close,
+  };
+}
+
+function generationOn(socket: NetlinkSocket): number | undefined {
+  const asked = { type: NFTABLES | NFT_MSG_GETGEN, flags: 0, body: header(0) };
+  const [body = new Uint8Array()] = askOn(socket, asked).map((answer) => answer.body);
+  const id = attributeIn(viewOf(body), { from: HEADER_SIZE, to: body.length }, NFTA_GEN_ID);
+  return id === undefined ? undefined : viewOf(body).getUint32(id.from);
 }
 
 const LEGACY_TABLES: Readonly<Record<Family, string>> = {

@@ -2,23 +2,19 @@
 // The stories as a conformance suite: each is run against a dataplane, and after every step each client must get
 // what the story says. A dataplane is correct if this suite passes; what it does not support is a golden file, so
 // that every change of it is seen.
+
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import {
-  type Capabilities,
-  keepsLocalClient,
-  ORIGINS,
-  originOf,
-  servedBy,
-} from '../../src/engines/capabilities.ts';
+import { type Capabilities, keepsLocalClient, servedBy } from '../../src/engines/capabilities.ts';
 import { hostPort } from '../../src/lib/address-bytes.ts';
 import { familyOf, isLoopback } from '../../src/lib/ip.ts';
+import { CLIENT_POSITIONS } from '../../src/plan/decide/traffic-rules.ts';
 import { type Client, clientOf } from '../../src/plan/explain/client.ts';
 import type { Explanation } from '../../src/plan/explain/explanation.ts';
 import { matchDestination } from '../../src/plan/explain/match.ts';
 import type { Packet } from '../../src/plan/explain/packet.ts';
-import { createPlanner } from '../../src/plan/planner.ts';
 import type { ClientPosition, Plan } from '../../src/plan/types.ts';
+import { createPlanner } from '../support/plan/planner.ts';
 import { type Expectation, expectationOf, readStories, type Story } from './story.ts';
 
 /** The result of a new connection. */
@@ -82,7 +78,7 @@ export function testConformance(name: string, dataplane: DataplaneUnderTest): vo
   });
 }
 
-const hasPackets = ({ serves }: Capabilities): boolean => serves.packet !== undefined;
+const hasPackets = ({ serves }: Capabilities): boolean => serves.outside !== undefined;
 
 /** @returns expectations that this dataplane need not meet, each with the reason */
 async function play(story: Story, dataplane: DataplaneUnderTest): Promise<readonly string[]> {
@@ -141,12 +137,11 @@ function check(
 function waysOf(
   plan: Plan,
   packet: Packet,
-  { kind }: Client,
+  { servedAs: position }: Client,
   capabilities: Capabilities,
 ): readonly boolean[] {
-  const origin = originOf(kind);
-  if (!hasPackets(capabilities) || origin === 'host') return [false];
-  if (origin === 'packet') return [true];
+  if (!hasPackets(capabilities) || position === 'host') return [false];
+  if (position === 'outside') return [true];
   const match = matchDestination(plan, packet);
   const isLeft =
     packet.protocol === 'SCTP' || (match.kind === 'frontend' && match.frontend.isFiltered === true);
@@ -192,11 +187,11 @@ function limitOf(
   client: Client,
   capabilities: Capabilities,
 ): string | undefined {
-  const origin = originOf(client.kind);
+  const position = client.servedAs;
   const match = matchDestination(plan, packet);
   if (match.kind !== 'frontend') return undefined;
   // What is programmed for other clients is checked for those as well that this dataplane does not see.
-  const reasons = [origin, ...ORIGINS].map(
+  const reasons = [position, ...CLIENT_POSITIONS].map(
     (one) => servedBy([capabilities], match.port, match.frontend, one).limits,
   );
   const own = reasons.find((limits) => limits.every(({ code }) => code !== 'ORIGIN'));

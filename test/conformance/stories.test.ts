@@ -5,9 +5,10 @@ import { describe, expect, it } from 'vitest';
 import type { ObjectChange } from '../../src/model/types.ts';
 import { staleFlows, staleScope } from '../../src/plan/conntrack/stale-flows.ts';
 import { explain } from '../../src/plan/explain/explain.ts';
-import { createPlanner, type Planner } from '../../src/plan/planner.ts';
-import type { Plan, PlanDelta } from '../../src/plan/types.ts';
+import type { Plan } from '../../src/plan/types.ts';
 import { buildAll, type NamedObject } from '../support/plan/build-all.ts';
+import type { PlanChange } from '../support/plan/planner.ts';
+import { createPlanner, type TellingPlanner } from '../support/plan/planner.ts';
 import { changesIn } from '../unit/plan/support.ts';
 import { STORIES } from './conformance.ts';
 import { expectationOf, flowOf, packetOf, readStories, type Step, type Story } from './story.ts';
@@ -79,7 +80,7 @@ function checkPlan(step: Step, plan: Plan): void {
   if (step.services !== undefined) expect(plan.services.size).toBe(step.services);
 }
 
-function checkStale(step: Step, deltas: readonly PlanDelta[]): void {
+function checkStale(step: Step, deltas: readonly PlanChange[]): void {
   if (step.stale === undefined) return;
   const flows = (step.flows ?? []).map(flowOf);
   const local = new Set(['192.0.2.11', '10.1.1.1', '127.0.0.1']);
@@ -92,7 +93,7 @@ function checkStale(step: Step, deltas: readonly PlanDelta[]): void {
 }
 
 function play(story: Story, order: Order, isUninterrupted: boolean): void {
-  const planner: Planner = createPlanner(story.settings);
+  const planner: TellingPlanner = createPlanner(story.settings);
   const objects = new Map<string, NamedObject>();
   for (const step of story.steps) {
     const deltas = order(step.changes).map((batch) => planner.apply(batch));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the kernel counts for the programs of a node, in samples of their own: counting slows programs down.
-import { devicePins, xdpPins } from '../../../src/engines/bpf/kernel/devices/device-pins.ts';
+import { devicePins, earlyPins } from '../../../src/engines/bpf/kernel/devices/device-pins.ts';
 import { pinFolder } from '../../../src/engines/bpf/kernel/loader/pins.ts';
 import { listProcesses } from '../../../src/sys/cgroup.ts';
 import { fairleadPaths } from '../../../test/support/fixture/proxies/fairlead.ts';
@@ -16,7 +16,7 @@ export type Runs = ReadonlyMap<string, Count>;
 export function programNames({ site }: FrameColumn): ReadonlyMap<number, string> {
   const folder = pinFolder(fairleadPaths(site, NODE).bpfRoot).links;
   const pins = [
-    ...xdpPins(folder).map(({ path }) => ({ path, program: 'fl_xdp' })),
+    ...earlyPins(folder).map(({ path }) => ({ path, program: 'fl_xdp' })),
     ...devicePins(folder),
   ];
   return new Map(

@@ -3,8 +3,8 @@
 import { asMarkdown } from '../../../tools/bench/lib/tables.ts';
 import { whereText } from '../../lib/environment.ts';
 import type { PacketReport } from './figures.ts';
-import { frameTables } from './frames/table.ts';
-import { programCells, rateCells, skippedLines } from './table.ts';
+import { frameTables } from './frames/frame-cells.ts';
+import { programCells, rateCells, skippedLines } from './rate-cells.ts';
 
 function headLines(
   report: PacketReport,

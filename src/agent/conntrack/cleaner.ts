@@ -16,7 +16,7 @@ import {
   staleFlows,
   staleScope,
 } from '../../plan/conntrack/stale-flows.ts';
-import type { deleteConntrack, readConntrack } from '../../sys/conntrack/table.ts';
+import type { deleteConntrack, readConntrack } from '../../sys/conntrack/conntrack-table.ts';
 import type { SyncFacts } from '../agent.ts';
 
 export interface ConntrackCleanerParts {

@@ -8,7 +8,7 @@ import { removeInTurn } from '../../instance/leftovers/step.ts';
 import { checkMayList } from '../../instance/preflight/checks.ts';
 import { findServingKubeProxy } from '../../instance/preflight/other-proxies.ts';
 import { print, say } from '../output.ts';
-import { type Column, table } from '../view/table.ts';
+import { type Column, table } from '../view/columns.ts';
 
 const COLUMNS: readonly Column<Leftover>[] = [
   { title: 'KIND', cell: ({ kind }) => kind },

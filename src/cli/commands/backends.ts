@@ -3,9 +3,9 @@
 // the connections. Without an agent only the programmed state is shown, from the pinned maps.
 import type { Command } from 'commander';
 import { type BackendRow, backendRows } from '../../observe/backend-rows.ts';
+import { type Column, countOf } from '../view/columns.ts';
 import { type Rated, rateText } from '../view/rate.ts';
 import { STATE_TEXT } from '../view/state.ts';
-import { type Column, countOf } from '../view/table.ts';
 import { listCommand } from './list.ts';
 
 const localText = ({ isLocal }: BackendRow): string =>

@@ -21,7 +21,7 @@ import { type BpfMap, openPinnedLink } from '../../sys/native.ts';
 import { addBpfRootOption, addRunDirOption } from '../flags.ts';
 import { addOutputOption, machine, type OutputFormat, print, terminalWidth } from '../output.ts';
 import { fromMaps } from '../served-by-rules.ts';
-import { type Column, table } from '../view/table.ts';
+import { type Column, table } from '../view/columns.ts';
 
 /** CGROUP_LEVELS in bpf/socket/context.h: the root's is 0. */
 const MAX_LEVEL = 63;

@@ -87,7 +87,7 @@ async function fromManifests(dir: string, config: Config, packet: Packet): Promi
     throw new FairleadError('NO_MANIFESTS', `--manifests ${dir} does not exist`);
   const source = await readManifests(dir);
   const { problems } = source;
-  const { plan } = createPlanner(config.plan).apply(source.changes);
+  const plan = createPlanner(config.plan).apply(source.changes);
   for (const problem of problemsOf(problems, source, plan.rejections)) say(problemText(problem));
   // What could not be read is missing in the answer.
   if (problems.some(({ isWarning }) => isWarning !== true)) process.exitCode = EXIT.degraded;

@@ -17,8 +17,8 @@ import {
   placeText,
   type SelectionOptions,
 } from '../selection.ts';
+import { type Column, table } from '../view/columns.ts';
 import { type Rated, rated } from '../view/rate.ts';
-import { type Column, table } from '../view/table.ts';
 
 export interface ListOptions extends SelectionOptions {
   readonly runDir: string;

@@ -3,9 +3,9 @@
 // programmed state is shown, from the pinned maps.
 import type { Command } from 'commander';
 import { type ServiceRow, serviceRows } from '../../observe/service-rows.ts';
+import { type Column, countOf } from '../view/columns.ts';
 import { type Rated, rateText } from '../view/rate.ts';
 import { STATE_TEXT } from '../view/state.ts';
-import { type Column, countOf } from '../view/table.ts';
 import { bytesText, packetsText } from '../view/traffic-text.ts';
 import { listCommand } from './list.ts';
 

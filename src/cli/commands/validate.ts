@@ -126,7 +126,7 @@ async function checkManifests(path: string, config: Config): Promise<readonly Fi
     };
     const isMeant = (file: string | undefined): boolean => isFolder || file === top;
     const own = changes.filter(({ ref }) => isMeant(source.locate(ref, '')?.file));
-    const { plan } = createPlanner(config.plan).apply(own);
+    const plan = createPlanner(config.plan).apply(own);
     const unread = source
       .problems()
       .filter(({ file }) => isMeant(file))

@@ -10,8 +10,8 @@ import {
 } from '../../observe/connection-rows.ts';
 import { machine, type Shown, show, terminalWidth } from '../output.ts';
 import { placeText } from '../selection.ts';
+import { table } from '../view/columns.ts';
 import { CONNECTION_COLUMNS } from '../view/connection-columns.ts';
-import { table } from '../view/table.ts';
 import { type ConnectionOptions, withoutPackets } from './asked.ts';
 
 const WATCH_INTERVAL_MS = 1_000;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The columns of `fairlead connections`. Pairs of numbers are to the backend / to the client.
 import { type ConnectionRow, isStale } from '../../observe/connection-rows.ts';
-import type { Column } from './table.ts';
+import type { Column } from './columns.ts';
 import { bytesText, packetsText } from './traffic-text.ts';
 import { ageText, sizeText } from './units.ts';
 

@@ -3,7 +3,7 @@
 import type { Answer } from '../../observe/answer.ts';
 import { frontendKey } from '../../plan/decide/frontends.ts';
 import type { Packet } from '../../plan/explain/packet.ts';
-import { aligned } from './table.ts';
+import { aligned } from './columns.ts';
 
 /** Headline, Service, then one line per step in three columns. */
 export function explanationText(packet: Packet, answer: Answer): string {

@@ -2,8 +2,8 @@
 // The report of a probe as a table of features, and what a start does with it.
 import type { Refused, Served, Ways } from '../../probe/choice.ts';
 import type { ProbeItem, ProbeReport } from '../../probe/report.ts';
+import { aligned, type Column, table } from './columns.ts';
 import { onNodeLines } from './on-node/section.ts';
-import { aligned, type Column, table } from './table.ts';
 
 const COLUMNS: readonly Column<ProbeItem>[] = [
   { title: 'FEATURE', cell: ({ feature }) => feature },

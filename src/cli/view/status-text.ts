@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The text output of `fairlead status`: health, source, then the programmed state.
 
-import type {
-  DeviceView,
-  LeftSockets,
-  StaleSocketsState,
-  TableFill,
+import {
+  type DeviceView,
+  type EarlyView,
+  earlyViews,
+  type LeftSockets,
+  type StaleSocketsState,
+  type TableFill,
 } from '../../engines/snapshot.ts';
 import { isOfObject, problemText } from '../../model/problem.ts';
 import type { FrontendCounts, Health } from '../../observe/health.ts';
 import type { Status } from '../../observe/status.ts';
+import { aligned } from './columns.ts';
 import { onNodeLines } from './on-node/section.ts';
 import { STATE_TEXT } from './state.ts';
-import { aligned } from './table.ts';
 
 /** A frontend that some of its intended clients cannot use. */
 export interface Limited {
@@ -314,7 +316,7 @@ const deviceLines = (devices: readonly DeviceView[]): readonly string[] =>
       snatText(device),
       orderText('ingress', device.ingress),
       orderText('egress', device.egress),
-      xdpText(device),
+      ...earlyViews(device).map(earlyText),
     ]),
   );
 
@@ -332,10 +334,9 @@ function snatText({ isAttached, snat }: DeviceView): string {
 }
 
 /** `XDP refused: it has another XDP program (17), which stays`. */
-function xdpText({ xdp }: DeviceView): string {
-  if (xdp === undefined) return '';
-  const lost = xdp.lost === 0 ? '' : `, ${xdp.lost} frames lost`;
-  return `XDP ${xdp.state}: ${xdp.reason}${lost}`;
+function earlyText({ by, state, reason, lost }: EarlyView & { readonly by: string }): string {
+  const losses = lost === 0 ? '' : `, ${lost} frames lost`;
+  return `${by} ${state}: ${reason}${losses}`;
 }
 
 const orderText = (direction: string, programs: readonly string[]): string =>

@@ -45,7 +45,7 @@ export type Target =
       readonly kind: 'device';
       readonly device: string;
       readonly ifindex: number;
-      readonly at: 'ingress' | 'egress' | 'xdp';
+      readonly at: 'ingress' | 'egress';
     };
 
 /** In the order of attaching: reverse translation works before any connection is translated. */
@@ -69,12 +69,12 @@ export const ETHERNET_PROGRAMS: readonly string[] = ['fl_ingress', 'fl_egress'];
 export const L3_PROGRAMS: readonly string[] = ['fl_ingress_l3', 'fl_egress_l3'];
 export const DEVICE_PROGRAMS: readonly string[] = [...ETHERNET_PROGRAMS, ...L3_PROGRAMS];
 
-/** Attached to devices that forward by XDP. */
-export const XDP_PROGRAM = 'fl_xdp';
+/** Attached to devices that forward before those: see devices/early-path.ts. */
+export const EARLY_PROGRAMS: readonly string[] = ['fl_xdp'];
 
 /** The programs whose links are pinned, of all layers. */
 export const isHookProgram = (program: string): boolean =>
-  SOCKET_HOOKS.includes(program) || DEVICE_PROGRAMS.includes(program) || program === XDP_PROGRAM;
+  [...SOCKET_HOOKS, ...DEVICE_PROGRAMS, ...EARLY_PROGRAMS].includes(program);
 
 /** enum socket_scope of bpf/socket/scope.h. */
 const SCOPES: readonly SocketScope[] = ['pods', 'host', 'auto'];

@@ -2,7 +2,7 @@
 // Merges the results of several dataplanes.
 import { ALGORITHM_NAMES } from '../../plan/decide/balancing.ts';
 import type { ServiceKey } from '../../plan/types.ts';
-import type { Capabilities, OriginCapabilities } from '../capabilities.ts';
+import type { Capabilities, PositionCapabilities } from '../capabilities.ts';
 import type { Dataplane, FailedEntry, SyncReport } from '../dataplane.ts';
 import type {
   Counters,
@@ -84,7 +84,7 @@ export const mergeCapabilities = (all: readonly Capabilities[]): Capabilities =>
   serves: {
     pod: mergeServed(all.map(({ serves }) => serves.pod)),
     host: mergeServed(all.map(({ serves }) => serves.host)),
-    packet: mergeServed(all.map(({ serves }) => serves.packet)),
+    outside: mergeServed(all.map(({ serves }) => serves.outside)),
   },
   changesSctpPorts: all.some(({ changesSctpPorts }) => changesSctpPorts),
   keepsLocalClients: all.some(({ keepsLocalClients }) => keepsLocalClients),
@@ -104,8 +104,8 @@ const maxClients = (all: readonly (number | undefined)[]): number | undefined =>
   );
 
 function mergeServed(
-  all: readonly (OriginCapabilities | undefined)[],
-): OriginCapabilities | undefined {
+  all: readonly (PositionCapabilities | undefined)[],
+): PositionCapabilities | undefined {
   const known = all.filter((one) => one !== undefined);
   if (known.length === 0) return undefined;
   return {

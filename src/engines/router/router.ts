@@ -51,7 +51,7 @@ export function createRouter(
 
 /** The sockets of pods that a dataplane leaves alone come to the first one that translates packets. */
 function tellOfPackets(dataplanes: readonly Dataplane[]): void {
-  const serving = dataplanes.find(({ capabilities }) => capabilities.serves.packet !== undefined);
+  const serving = dataplanes.find(({ capabilities }) => capabilities.serves.outside !== undefined);
   for (const dataplane of dataplanes) {
     const by = serving === dataplane ? 'itself' : 'another';
     dataplane.packetsAreServed?.(serving === undefined ? undefined : by);

@@ -2,9 +2,17 @@
 // The part of a plan that one dataplane serves: each frontend goes, separately for sockets and for packets, to
 // the first dataplane that can serve it, and so does the refusal of a ClusterIP's other ports.
 //   createSharing([BPF, RULES], 0).planOf(plan) -> the plan without its SCTP ports, which are those of index 1
+
 import { createMapping } from '../../lib/persistent/mapping.ts';
-import type { Frontend, Plan, ServicePlan, ServicePortPlan } from '../../plan/types.ts';
-import { type Capabilities, canRefuse, isAble, ORIGINS, type Origin } from '../capabilities.ts';
+import { CLIENT_POSITIONS } from '../../plan/decide/traffic-rules.ts';
+import type {
+  ClientPosition,
+  Frontend,
+  Plan,
+  ServicePlan,
+  ServicePortPlan,
+} from '../../plan/types.ts';
+import { type Capabilities, canRefuse, isAble } from '../capabilities.ts';
 import { frontendKeyText } from '../entry.ts';
 
 /** The parts of a Service that one dataplane serves. */
@@ -33,12 +41,14 @@ export function createSharing(dataplanes: readonly Capabilities[], index: number
 
 function choiceOf(dataplanes: readonly Capabilities[], index: number): Choice {
   const own = dataplanes[index];
-  const isFirst = (can: (dataplane: Capabilities, origin: Origin) => boolean): boolean =>
-    ORIGINS.some((origin) => dataplanes.find((dataplane) => can(dataplane, origin)) === own);
+  const isFirst = (can: (dataplane: Capabilities, position: ClientPosition) => boolean): boolean =>
+    CLIENT_POSITIONS.some(
+      (position) => dataplanes.find((dataplane) => can(dataplane, position)) === own,
+    );
   return {
     hasFrontend: (port, frontend) =>
-      isFirst((dataplane, origin) => isAble(dataplane, port, frontend, origin)),
-    hasRefusal: (port) => isFirst((dataplane, origin) => canRefuse(dataplane, port, origin)),
+      isFirst((dataplane, position) => isAble(dataplane, port, frontend, position)),
+    hasRefusal: (port) => isFirst((dataplane, position) => canRefuse(dataplane, port, position)),
   };
 }
 

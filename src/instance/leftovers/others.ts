@@ -16,8 +16,8 @@ import { isReached, ownerOf } from '../../engines/kube-proxy/own-rules.ts';
 import { FairleadError, reasonOf } from '../../errors.ts';
 import { FAMILIES, type Family } from '../../model/types.ts';
 import { run } from '../../sys/exec.ts';
+import { nftMap } from '../../sys/netlink/nft/map-elements.ts';
 import { nftRules } from '../../sys/netlink/nft/rules.ts';
-import { nftMap } from '../../sys/netlink/nft/table.ts';
 import { programmedBelow } from '../dataplanes.ts';
 import { isFailure, unreadText } from './read.ts';
 

@@ -18,7 +18,7 @@ export interface OwnParts {
 }
 
 export function ownFacts({ dataplanes, plan, scope, uplinks, masqueradeBit }: OwnParts): OwnFacts {
-  const packets = dataplanes.find(({ serves }) => serves.packet !== undefined)?.dataplane;
+  const packets = dataplanes.find(({ serves }) => serves.outside !== undefined)?.dataplane;
   const hasRules = dataplanes.some(({ dataplane }) => ['iptables', 'nftables'].includes(dataplane));
   const onNode = plan === undefined ? [] : [...frontendsOnNode(plan)];
   return {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which sizes a Maglev table may have: primes, because a backend's preferences must visit every entry; and the annotation
+// Which sizes a lookup table may have: primes, because a backend's preferences must visit every entry; and the annotation
 // `fairlead.io/table-size`, which asks for one.
 import { type JsonRecord, shown } from '../../lib/json.ts';
 import { ANNOTATIONS } from '../annotations.ts';

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The balancing algorithms: how each chooses a backend of a set. What a dataplane makes of them is its own affair.
 import type { Algorithm } from '../../model/types.ts';
+import type { LookupAlgorithm } from '../lookup-table.ts';
+import { MAGLEV } from '../maglev/maglev.ts';
 import type { Backend, ClientPosition, Frontend, ServicePortPlan } from '../types.ts';
 
 export interface Balancing {
@@ -8,6 +10,8 @@ export interface Balancing {
   readonly isWeighing: boolean;
   /** In words. */
   readonly choice: string;
+  /** An entry of a table decides. */
+  readonly lookup?: LookupAlgorithm;
 }
 
 /** In the order in which people see them. */
@@ -34,10 +38,15 @@ export const BALANCING: Readonly<Record<Algorithm, Balancing>> = {
   maglev: {
     isWeighing: true,
     choice: 'each connection gets the one that a hash of it names, on every node the same',
+    lookup: MAGLEV,
   },
 };
 
 export const ALGORITHM_NAMES = Object.keys(BALANCING) as [Algorithm, ...Algorithm[]];
+/** Of an algorithm with a lookup table. */
+export const lookupOf = (algorithm: Algorithm): LookupAlgorithm | undefined =>
+  BALANCING[algorithm].lookup;
+export const LOOKUP_NAMES = ALGORITHM_NAMES.filter((name) => lookupOf(name) !== undefined);
 export const WEIGHING_NAMES = ALGORITHM_NAMES.filter((name) => BALANCING[name].isWeighing);
 
 export const algorithmOf = ({ algorithm }: Pick<ServicePortPlan, 'algorithm'>): Algorithm =>

@@ -1,21 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Direct return: which service ports ask for it, and of which frontends.
-import type { Forwarding, Protocol } from '../../model/types.ts';
-import type { Frontend, Plan, ServicePlan, ServicePortPlan } from '../types.ts';
-
-/** Protocols of direct return. SCTP never is: its associations name their addresses in packets of their own. */
-const DIRECT: Readonly<Record<Forwarding, readonly Protocol[]>> = {
-  snat: [],
-  dsr: ['TCP', 'UDP'],
-  hybrid: ['TCP'],
-  ipip: ['TCP', 'UDP'],
-};
+// How requests from outside go to backends of other nodes: by default masqueraded.
+import type { Forwarding } from '../../model/types.ts';
+import type { Frontend, ServicePortPlan } from '../types.ts';
 
 /** Those that a node may have as default, in the order in which people see them: only a Service can know that its endpoints unwrap IPIP. */
 export const FORWARDING_NAMES = ['snat', 'dsr', 'hybrid'] as const satisfies readonly Forwarding[];
-
-export const isDirectReturn = (forwarding: Forwarding, protocol: Protocol): boolean =>
-  DIRECT[forwarding].includes(protocol);
 
 export const forwardingOf = ({ forwarding }: Pick<ServicePortPlan, 'forwarding'>): Forwarding =>
   forwarding ?? 'snat';
@@ -23,19 +12,3 @@ export const forwardingOf = ({ forwarding }: Pick<ServicePortPlan, 'forwarding'>
 /** Whether its requests from outside may have to go to other nodes at all. */
 export const isForwarded = ({ kind, rules }: Pick<Frontend, 'kind' | 'rules'>): boolean =>
   kind !== 'ClusterIP' && rules.outside.masquerade;
-
-/** True if some frontend of it is served by direct return where dataplane and nodes can: real servers need no peers. */
-export const wantsDirectReturn = ({ frontends }: Pick<ServicePortPlan, 'frontends'>): boolean =>
-  frontends.some(({ rules }) => rules.outside.directReturn === true && !rules.outside.ipip);
-
-/** True if some frontend of it sends requests in IPIP. */
-export const wantsIpip = ({ frontends }: Pick<ServicePortPlan, 'frontends'>): boolean =>
-  frontends.some(({ rules }) => rules.outside.ipip === true);
-
-/** For a plan: `directReturn` are its Services that ask for it. */
-export const directReturnFlag = (directReturn: {
-  readonly size: number;
-}): Pick<Plan, 'wantsDirectReturn'> => (directReturn.size > 0 ? { wantsDirectReturn: true } : {});
-
-export const serviceWantsDirectReturn = ({ ports }: Pick<ServicePlan, 'ports'>): boolean =>
-  ports.some(wantsDirectReturn);

@@ -17,6 +17,8 @@ import {
   type ServicePort,
   type Topology,
 } from '../../model/types.ts';
+import { isDirectReturn } from '../direct-return/asked.ts';
+import { otherPort } from '../direct-return/real-servers.ts';
 import {
   exposedService,
   hasClusterIp,
@@ -36,10 +38,9 @@ import type {
   ServicePlan,
   ServicePortPlan,
 } from '../types.ts';
-import { BALANCING, WEIGHING_NAMES } from './balancing.ts';
+import { BALANCING, LOOKUP_NAMES, WEIGHING_NAMES } from './balancing.ts';
 import { type CandidateSets, candidateSets } from './candidates.ts';
 import { mergeEndpoints } from './endpoints.ts';
-import { isDirectReturn } from './forwarding.ts';
 import {
   exposureOf,
   type FrontendAddress,
@@ -48,7 +49,6 @@ import {
   isExternallyAccessible,
   nodePortKey,
 } from './frontends.ts';
-import { otherPort } from './real-servers.ts';
 import { clusterIpRules, externalRules, type RuleInputs, type Tunnel } from './traffic-rules.ts';
 
 /** What a Service's plan depends on besides the Service and its slices. */
@@ -183,8 +183,9 @@ function rejectLocalIpip(work: Work): void {
 }
 
 function rejectIdleTableSize(work: Work): void {
-  if (work.service.tableEntries === undefined || algorithmsOf(work).includes('maglev')) return;
-  const reason = `has no effect: ${algorithmOf(work)} has no tables of a size, maglev has`;
+  const hasTable = algorithmsOf(work).some((name) => LOOKUP_NAMES.includes(name));
+  if (work.service.tableEntries === undefined || hasTable) return;
+  const reason = `has no effect: ${algorithmOf(work)} has no tables of a size, ${LOOKUP_NAMES.join(' and ')} has`;
   work.reject(annotationField(ANNOTATIONS.tableEntries.name), reason);
 }
 
@@ -252,6 +253,7 @@ function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePort
     ...balancingOf(work, sets),
     ...(forwarding !== 'snat' && { forwarding }),
     ...(topologyChoice !== 'hints' && { topologyChoice }),
+    ...(service.proxyProtocol && protocol === 'TCP' && { proxyProtocol: service.proxyProtocol }),
     cluster,
     local,
     serving,

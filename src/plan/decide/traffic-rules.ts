@@ -12,6 +12,8 @@
 import type { TrafficPolicy } from '../../model/types.ts';
 import type { ClientPosition, Frontend, Scope, TrafficRule } from '../types.ts';
 
+export const CLIENT_POSITIONS: readonly ClientPosition[] = ['pod', 'host', 'outside'];
+
 export type TrafficRules = Readonly<Record<ClientPosition, TrafficRule>>;
 
 /** What a request travels in to who answers it directly: another node, or a real server. */

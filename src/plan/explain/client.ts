@@ -6,16 +6,33 @@ import { isPodDevice } from '../decide/local-detector.ts';
 import type { ClientPosition, LocalDetector, Plan } from '../types.ts';
 import type { Packet } from './packet.ts';
 
-export type ClientKind = 'pod here' | 'pod elsewhere' | 'host process' | 'other node' | 'outside';
+type Kind = 'pod here' | 'pod elsewhere' | 'host process' | 'other node' | 'outside';
 
 export interface Client {
+  /** By which the plan's rules decide. */
   readonly position: ClientPosition;
-  readonly kind: ClientKind;
+  /** As dataplanes meet it: what is on another node comes in as packets from outside, pods too. */
+  readonly servedAs: ClientPosition;
+  /** For people. */
+  readonly kind: Kind;
   /** Why, in words. */
   readonly reason: string;
 }
 
+const SERVED_AS: Readonly<Record<Kind, ClientPosition>> = {
+  'pod here': 'pod',
+  'host process': 'host',
+  'pod elsewhere': 'outside',
+  'other node': 'outside',
+  outside: 'outside',
+};
+
 export function clientOf(plan: Plan, packet: Packet): Client {
+  const found = decided(plan, packet);
+  return { ...found, servedAs: SERVED_AS[found.kind] };
+}
+
+function decided(plan: Plan, packet: Packet): Omit<Client, 'servedAs'> {
   const { source } = packet;
   const isHost = isOwnAddress(plan, packet);
   const detector = plan.detector[familyOf(source)];

@@ -3,13 +3,13 @@
 // the plan and decides nothing of its own, so tests may hold it against any dataplane.
 import { isLoopback, prefixContains } from '../../lib/ip.ts';
 import type { SourceFilter } from '../../model/types.ts';
-import { algorithmFor } from '../decide/balancing.ts';
+import { algorithmFor, lookupOf } from '../decide/balancing.ts';
 import { frontendKey } from '../decide/frontends.ts';
 import { admits } from '../exposure/sources.ts';
 import type { Backend, Plan } from '../types.ts';
 import { type Client, clientOf } from './client.ts';
 import type { ExplainStep, Explanation } from './explanation.ts';
-import { maglevChoice, type TableOf } from './maglev.ts';
+import { lookupChoice, type TableOf } from './lookup.ts';
 import { type FrontendMatch, type Match, matchDestination } from './match.ts';
 import type { Packet } from './packet.ts';
 import {
@@ -163,12 +163,12 @@ function chosen(
       reason: `${packet.source} keeps its backend for ${port.affinityTimeoutSeconds} s after each new connection, on all frontends of this port`,
     });
   }
-  const isMaglev = algorithmFor(port, frontend, client.position) === 'maglev';
-  const maglev =
-    isMaglev && backends.length > 1 ? maglevChoice(port, packet, backends, tableOf) : undefined;
+  const algorithm = algorithmFor(port, frontend, client.position);
+  const lookup = backends.length > 1 ? lookupOf(algorithm) : undefined;
+  const found = lookup && lookupChoice([algorithm, lookup], port, packet, backends, tableOf);
   steps.push(
     ...algorithmStep(port, frontend, client.position, backends),
-    ...(maglev === undefined ? [] : [maglev.step]),
+    ...(found === undefined ? [] : [found.step]),
     masqueradeStep(frontend, client.position),
     ...(client.position === 'outside' ? forwardingStep(port, frontend, backends, plan.node) : []),
     ...hairpinStep(hairpins, backends, trafficRule),
@@ -177,7 +177,7 @@ function chosen(
   return {
     ...refusal(match, packet, { verdict: 'forward', steps }),
     backends: backends.map(backendText),
-    ...(maglev?.chosen !== undefined && { chosen: maglev.chosen }),
+    ...(found?.chosen !== undefined && { chosen: found.chosen }),
     masquerade: trafficRule.masquerade || hairpins.length === backends.length,
   };
 }

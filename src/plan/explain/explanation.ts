@@ -17,7 +17,7 @@ export interface Explanation {
   readonly service: string | null;
   /** `10.1.1.5:8080`, `[fd00:1::5]:8080`, in the plan's order; one of these is chosen. */
   readonly backends: readonly string[];
-  /** The one of them that this very connection gets, where that is known beforehand: by Maglev. */
+  /** The one of them that this very connection gets, where that is known beforehand: by a lookup table. */
   readonly chosen?: string;
   /** Does the backend see this node's address instead of the client's? */
   readonly masquerade: boolean;

@@ -2,10 +2,11 @@
 // The steps of an explanation that come after the frontend is known, in words for people.
 
 import { algorithmFor, BALANCING, weightFor } from '../decide/balancing.ts';
-import { forwardingOf, isForwarded, wantsIpip } from '../decide/forwarding.ts';
-import { directPath } from '../decide/peers.ts';
-import { isRealServer } from '../decide/real-servers.ts';
+import { forwardingOf, isForwarded } from '../decide/forwarding.ts';
 import { mayKeepLocalClient } from '../decide/traffic-rules.ts';
+import { wantsIpip } from '../direct-return/asked.ts';
+import { directPath } from '../direct-return/peers.ts';
+import { isRealServer } from '../direct-return/real-servers.ts';
 import type {
   Backend,
   ClientPosition,

@@ -1,46 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hashes of Maglev: of a backend's name, which gives its preferences, and of a flow, which gives the entry. Neither
-// has a secret: every node must find the same.
+// The hash of a flow, which gives the entry of the table. It has no secret: every node must find the same.
 import { addressBytes } from '../../lib/address-bytes.ts';
 import { familyOf } from '../../lib/ip.ts';
 import type { Protocol } from '../../model/types.ts';
-
-/** murmur3 (x86, 32 bits) of ASCII text. */
-export function murmur3(text: string, seed: number): number {
-  let hash = seed;
-  const whole = text.length & ~3;
-  for (let at = 0; at < whole; at += 4) {
-    hash ^= scrambled(wordAt(text, at, 4));
-    hash = Math.imul((hash << 13) | (hash >>> 19), 5) + 0xe6546b64;
-  }
-  if (whole < text.length) hash ^= scrambled(wordAt(text, whole, text.length - whole));
-  hash ^= text.length;
-  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
-  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
-  return (hash ^ (hash >>> 16)) >>> 0;
-}
-
-function wordAt(text: string, at: number, bytes: number): number {
-  let word = 0;
-  for (let byte = 0; byte < bytes; byte += 1) word |= text.charCodeAt(at + byte) << (8 * byte);
-  return word;
-}
-
-function scrambled(word: number): number {
-  const mixed = Math.imul(word, 0xcc9e2d51);
-  return Math.imul((mixed << 15) | (mixed >>> 17), 0x1b873593);
-}
-
-/** What a client's packets have in common. */
-export interface FlowId {
-  readonly source: string;
-  /** 0: connections of one client are one. */
-  readonly sourcePort: number;
-  /** Of the frontend, as the client knows it. */
-  readonly destination: string;
-  readonly destinationPort: number;
-  readonly protocol: Protocol;
-}
+import type { FlowId } from '../lookup-table.ts';
 
 const PROTOCOL_NUMBER: Readonly<Record<Protocol, bigint>> = { TCP: 6n, UDP: 17n, SCTP: 132n };
 const WORD = 2n ** 64n - 1n;

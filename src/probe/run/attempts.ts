@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // How each feature is tried. Like dataplanes.ts it knows what each dataplane needs.
 import { readFileSync, writeFileSync } from 'node:fs';
-import { tryDirectReturn } from '../../engines/bpf/kernel/packet/direct-trial.ts';
+import { tryDirectReturn } from '../../engines/bpf/direct-return/kernel/direct-trial.ts';
 import * as bpf from '../../engines/bpf/kernel/probe/kernel.ts';
 import * as packets from '../../engines/bpf/kernel/probe/packets.ts';
 import * as sockets from '../../engines/bpf/kernel/probe/sockets.ts';
-import * as xdp from '../../engines/bpf/kernel/probe/xdp.ts';
+import { forwardByXdp } from '../../engines/bpf/xdp/kernel/probe.ts';
 import * as rules from '../../engines/iptables/kernel/probe/rules.ts';
 import { tryTable } from '../../engines/nftables/kernel/probe.ts';
 import { findCgroup2 } from '../../sys/cgroup.ts';
@@ -81,7 +81,7 @@ export const ATTEMPTS: Readonly<Record<FeatureName, Attempt>> = {
   softirqs: packets.keepPacketsApart,
   'packet programs': packets.attachPackets,
   'in-kernel sweep': packets.sweepOnce,
-  XDP: xdp.forwardByXdp,
+  XDP: forwardByXdp,
   'direct return': tryDirectReturn,
   'nftables IPv4': (sandbox) => tryTable('IPv4', sandbox),
   'nftables IPv6': (sandbox) => tryTable('IPv6', sandbox),

@@ -2,12 +2,12 @@
 // Metrics that are read at each scrape. The number of label values is bounded: kinds, maps and reasons are fixed
 // sets, and Services are limited to those with the most connections.
 import type { Limitation } from '../../engines/capabilities.ts';
-import type { Fallback, StaleSocketsState, Traffic, XdpView } from '../../engines/snapshot.ts';
+import type { EarlyView, Fallback, StaleSocketsState, Traffic } from '../../engines/snapshot.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { Family, Rejection } from '../../model/types.ts';
 import type { Finding } from '../../on-node/finding.ts';
 import { TOPIC_NAMES } from '../../on-node/topics.ts';
-import { peerCounts } from '../../plan/decide/peers.ts';
+import { peerCounts } from '../../plan/direct-return/peers.ts';
 import type { Plan } from '../../plan/types.ts';
 import type { Readings, ReadSamples, Sample } from './registry.ts';
 
@@ -57,8 +57,8 @@ export interface AgentReaders {
   readonly watchAgesMs: () => Readonly<Record<string, number>>;
   readonly reasons: () => Readonly<Record<string, number>>;
   readonly staleSockets: () => StaleSocketsState | undefined;
-  /** Devices that --xdp asks for, and what has become of it. */
-  readonly xdp: () => readonly (XdpView & { readonly device: string })[];
+  /** Devices that are to forward before the network stack, and what has become of it. */
+  readonly earlyPaths: () => readonly (EarlyView & { readonly device: string })[];
   readonly serviceConnections: () => Iterable<ServiceConnections>;
   readonly serviceTraffic: () => Iterable<ServiceTraffic>;
   /** How many of those to show, the busiest first. */
@@ -139,13 +139,13 @@ function ofPlan(readers: MetricReaders, nowMs: () => number): Readings {
   };
 }
 
-function ofXdp({ xdp }: MetricReaders): Readings {
+function ofEarlyPaths({ earlyPaths }: MetricReaders): Readings {
   const frames = (field: 'sent' | 'lost') =>
-    on(`fairlead_xdp_${field}_frames_total`, xdp, (devices) =>
+    on(`fairlead_xdp_${field}_frames_total`, earlyPaths, (devices) =>
       devices.map((one) => ({ labels: { device: one.device }, value: one[field] })),
     );
   return {
-    ...on('fairlead_xdp_device', xdp, (devices) =>
+    ...on('fairlead_xdp_device', earlyPaths, (devices) =>
       devices.map(({ device, state }) => ({ labels: { device, state }, value: 1 })),
     ),
     ...frames('sent'),
@@ -187,7 +187,7 @@ function ofKernel(readers: MetricReaders): Readings {
     ...on('fairlead_stale_sockets_refused', readers.staleSockets, ({ refused }) =>
       one({}, refused),
     ),
-    ...ofXdp(readers),
+    ...ofEarlyPaths(readers),
     ...ofServices(readers),
   };
 }

@@ -2,7 +2,7 @@
 // The table as prom-client metrics in their own registry. Some are counted or observed as events happen; the
 // rest are read by a getter at each scrape.
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import { METRICS, type MetricName, type MetricRow } from './table.ts';
+import { METRICS, type MetricName, type MetricRow } from './metric-rows.ts';
 
 export interface Sample {
   readonly labels: Readonly<Record<string, string>>;

@@ -10,7 +10,7 @@ import { CLUSTER, fixture } from '../../conformance/story.ts';
 import { allCases } from '../../support/fixture/cases/all.ts';
 import { fairleadPaths, fairleadRules } from '../../support/fixture/proxies/fairlead.ts';
 import { type Stage, startStage } from '../../support/fixture/stage.ts';
-import { playable } from '../../support/fixture/stories/table.ts';
+import { playable } from '../../support/fixture/stories/story-table.ts';
 import { testPlayed } from '../../support/fixture/tests.ts';
 import { forbidBpf } from '../../support/seccomp/forbid-bpf.ts';
 

@@ -5,7 +5,7 @@ import { describe } from 'vitest';
 import { allCases } from '../../support/fixture/cases/all.ts';
 import type { Case } from '../../support/fixture/cases/case.ts';
 import { fairlead } from '../../support/fixture/proxies/fairlead.ts';
-import { playable } from '../../support/fixture/stories/table.ts';
+import { playable } from '../../support/fixture/stories/story-table.ts';
 import { testPlayed, useStage } from '../../support/fixture/tests.ts';
 
 /** Frontends of every kind, both families, and sources that are refused. */

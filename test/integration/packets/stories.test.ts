@@ -6,7 +6,7 @@
 import { describe } from 'vitest';
 import { fairlead } from '../../support/fixture/proxies/fairlead.ts';
 import { FAIRLEAD_MODES } from '../../support/fixture/proxies/proxy.ts';
-import { playable, playableOfFairlead } from '../../support/fixture/stories/table.ts';
+import { playable, playableOfFairlead } from '../../support/fixture/stories/story-table.ts';
 import { testPlayed, useStage } from '../../support/fixture/tests.ts';
 
 describe.each(FAIRLEAD_MODES)('%s', (mode) => {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A table of connections in memory, and records as the packet programs write them (bpf/packet/conn/types.h).
+
+import type { ConnTables } from '../../../src/engines/bpf/conn/conn-table.ts';
 import { proofOf } from '../../../src/engines/bpf/conn/proof.ts';
-import type { ConnTables } from '../../../src/engines/bpf/conn/table.ts';
 import type { Side } from '../../../src/engines/bpf/flows/side.ts';
 import {
   CONN_HALF,

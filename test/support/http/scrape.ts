@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scrapes of a live agent's /metrics, and which metrics changed between them.
 
-import { METRICS, type MetricName } from '../../../src/server/metrics/table.ts';
+import { METRICS, type MetricName } from '../../../src/server/metrics/metric-rows.ts';
 import type { Sandbox } from '../../../tools/lab/sandbox.ts';
 import { getInSandbox } from './get.ts';
 

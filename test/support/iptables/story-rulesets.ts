@@ -4,10 +4,10 @@
 import { createRenderer } from '../../../src/engines/iptables/rows/render.ts';
 import type { RenderSettings } from '../../../src/engines/iptables/rows/settings.ts';
 import type { Ruleset } from '../../../src/engines/iptables/rules/types.ts';
-import { createPlanner } from '../../../src/plan/planner.ts';
 import type { Plan } from '../../../src/plan/types.ts';
 import { STORIES } from '../../conformance/conformance.ts';
 import { readStories, type Step, type Story } from '../../conformance/story.ts';
+import { createPlanner } from '../plan/planner.ts';
 
 /** kube-proxy's defaults. */
 export const DEFAULTS: RenderSettings = {

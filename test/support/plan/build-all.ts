@@ -15,11 +15,14 @@ import type {
   Rejection,
   Service,
 } from '../../../src/model/types.ts';
-import { directReturnFlag, serviceWantsDirectReturn } from '../../../src/plan/decide/forwarding.ts';
 import { frontendKeysOf } from '../../../src/plan/decide/frontends.ts';
 import { buildContext, nodeContextOf } from '../../../src/plan/decide/node-context.ts';
 import { type IncumbentOf, ownerAmong } from '../../../src/plan/decide/ownership.ts';
 import { buildService, serviceKey } from '../../../src/plan/decide/service-plan.ts';
+import {
+  directReturnFlag,
+  serviceWantsDirectReturn,
+} from '../../../src/plan/direct-return/asked.ts';
 import { exposedService, type NodeLabels } from '../../../src/plan/exposure/exposure.ts';
 import { orderRejections } from '../../../src/plan/model-store.ts';
 import { isOnNode, NO_NODE_SOCKETS, onNodeFlag } from '../../../src/plan/node-sockets/frontends.ts';

@@ -9,7 +9,7 @@ import { createRouter } from '../../../src/engines/router/router.ts';
 import { createLogger } from '../../../src/log.ts';
 import type { ObjectChange } from '../../../src/model/types.ts';
 import { createPlanner } from '../../../src/plan/planner.ts';
-import type { Plan, PlanDelta, ServicePlan, ServicePortPlan } from '../../../src/plan/types.ts';
+import type { Plan, ServicePlan, ServicePortPlan } from '../../../src/plan/types.ts';
 import type { NodeAddresses } from '../../../src/sys/netlink/node-addresses.ts';
 import { memoryDataplane, memoryTables } from '../../support/dataplane/memory-dataplane.ts';
 import type { MemoryTables } from '../../support/tables/memory.ts';
@@ -35,14 +35,14 @@ const addresses: NodeAddresses = {
 
 /** A planner whose objects are service ports. */
 const planner = {
-  apply(changes: readonly ObjectChange[]): PlanDelta {
+  apply(changes: readonly ObjectChange[]): Plan {
     for (const change of changes) {
       const services = new Map(plan.services);
       services.delete(`default/${change.ref.name}`);
       const put = change.type === 'put' ? [change.object as ServicePortPlan] : [];
       plan = { ...plan, services: new Map([...services, ...planOf(...put).services]) };
     }
-    return { plan, changed: [], isGlobal: false, previous: new Map() };
+    return plan;
   },
   nodesListed: () => undefined,
   adopt: () => undefined,
@@ -121,7 +121,7 @@ test('a change that no Service depends on is reported in sync, so that health do
   agent.stop();
   agent = createAgent({
     planner: {
-      apply: () => ({ plan: planOf(), changed: [], isGlobal: false, previous: new Map() }),
+      apply: () => planOf(),
       nodesListed: () => undefined,
       adopt: () => undefined,
       hasConflicts: () => false,

@@ -11,13 +11,21 @@ test.each([
   [
     'nothing',
     {},
-    { policy: { patterns: ['auto'], podDevices: undefined }, order: 'outer', xdp: ['off'] },
+    {
+      policy: { patterns: ['auto'], podDevices: undefined },
+      order: 'outer',
+      early: { xdp: ['off'] },
+    },
   ],
   ['none', { devices: 'none' }, undefined],
   [
     'auto',
     { devices: 'auto' },
-    { policy: { patterns: ['auto'], podDevices: undefined }, order: 'outer', xdp: ['off'] },
+    {
+      policy: { patterns: ['auto'], podDevices: undefined },
+      order: 'outer',
+      early: { xdp: ['off'] },
+    },
   ],
   [
     'patterns and order',
@@ -25,7 +33,7 @@ test.each([
     {
       policy: { patterns: ['eth*', '!eth9'], podDevices: undefined },
       order: 'inner',
-      xdp: ['auto', 'eth1=off'],
+      early: { xdp: ['auto', 'eth1=off'] },
     },
   ],
   [
@@ -34,7 +42,7 @@ test.each([
     {
       policy: { patterns: ['auto'], podDevices: { kind: 'interface', name: 'cbr0' } },
       order: 'outer',
-      xdp: ['off'],
+      early: { xdp: ['off'] },
     },
   ],
   [
@@ -47,7 +55,7 @@ test.each([
     {
       policy: { patterns: ['auto'], podDevices: { kind: 'interface-prefix', prefix: 'cali' } },
       order: 'outer',
-      xdp: ['off'],
+      early: { xdp: ['off'] },
     },
   ],
 ] as const)('%s', (_name, flags, expected) => {

@@ -3,7 +3,7 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { METRICS } from '../../../src/server/metrics/table.ts';
+import { METRICS } from '../../../src/server/metrics/metric-rows.ts';
 
 const deploy = new URL('../../../deploy/', import.meta.url);
 const text = readFileSync(new URL('helm/fairlead/files/dashboard.json', deploy), 'utf8');

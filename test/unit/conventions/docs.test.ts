@@ -98,8 +98,8 @@ describe('lists', () => {
 
   test('docs/probe.md has the features of src/probe/features.ts, and the tiers', () => {
     const [beforeFeatures = '', ofFeatures = ''] = read('docs/probe.md').split('\n## Features\n');
-    const features = Object.entries(FEATURES).map(([name, { neededFor, consequence, remedy }]) => [
-      ...[`\`${name}\``, neededFor, consequence, remedy],
+    const features = Object.entries(FEATURES).map(([name, { neededFor, consequence }]) => [
+      ...[`\`${name}\``, neededFor, consequence],
     ]);
     expect(rowsOf(ofFeatures)).toEqual(features);
     const tiers = rowsOf(beforeFeatures)
@@ -142,7 +142,7 @@ test('the README says what is not served yet, as the capabilities have it', () =
   const [, table = ''] = read('README.md').split('| Works | Not yet by eBPF |');
   const notYet = (table.split('\n\n')[0] ?? '').replace(/^\|[^|]*\|/gm, '');
   const { serves, changesSctpPorts } = bpfCapabilities({ packets: true });
-  const { host, packet } = serves;
+  const { host, outside: packet } = serves;
   const lacking = {
     'packets from outside': packet === undefined,
     "SCTP to endpoints whose port is not the Service's": !changesSctpPorts,

@@ -5,7 +5,6 @@ import {
   BPF,
   bpfCapabilities,
   keepsLocalClient,
-  originOf,
   servedBy,
   servedByTexts,
   unservedTexts,
@@ -54,7 +53,7 @@ describe('with bpf alone', () => {
   test('sockets and packets of one NodePort differ', () => {
     const asked = frontend('NodePort');
     expect(servedBy([BPF], port(), asked, 'pod').dataplane).toBe('bpf');
-    expect(servedBy([BPF], port(), asked, 'packet')).toEqual({
+    expect(servedBy([BPF], port(), asked, 'outside')).toEqual({
       dataplane: undefined,
       limits: [{ dataplane: 'bpf', code: 'ORIGIN', reason: 'packets from outside' }],
       differences: [],
@@ -95,7 +94,7 @@ describe('with bpf for packets too', () => {
   test('packets are masqueraded, sockets that a hook translates are not', () => {
     const rules = { pod: rule(true), host: rule(true), outside: rule(true) };
     const asked = frontend('NodePort', { rules });
-    expect(servedBy([PACKETS], port(), asked, 'packet').differences).toEqual([]);
+    expect(servedBy([PACKETS], port(), asked, 'outside').differences).toEqual([]);
     expect(servedBy([PACKETS], port(), asked, 'pod').differences).toMatchObject([
       { code: 'MASQUERADE' },
     ]);
@@ -121,7 +120,7 @@ describe('with another dataplane behind it', () => {
     const asked = frontend('NodePort');
     const both = [BPF, LAST_RESORT];
     expect(servedBy(both, port(), asked, 'pod').dataplane).toBe('bpf');
-    expect(servedBy(both, port(), asked, 'packet').dataplane).toBe('iptables');
+    expect(servedBy(both, port(), asked, 'outside').dataplane).toBe('iptables');
     expect(servedBy(both, port('SCTP'), asked, 'pod')).toMatchObject({
       dataplane: 'iptables',
       limits: [{ dataplane: 'bpf', code: 'PROTOCOL', reason: 'SCTP' }],
@@ -147,12 +146,4 @@ describe('who serves a frontend, of those that have programmed it', () => {
   ])('%j: %j', (programmedBy, texts) => {
     expect(servedByTexts(both, port(), frontend('NodePort'), programmedBy)).toEqual(texts);
   });
-});
-
-test('pods and processes of this node are told apart from everyone else, who sends packets', () => {
-  expect(originOf('pod here')).toBe('pod');
-  expect(originOf('host process')).toBe('host');
-  for (const kind of ['pod elsewhere', 'other node', 'outside'] as const) {
-    expect(originOf(kind)).toBe('packet');
-  }
 });

@@ -18,7 +18,7 @@ const WITH_RANGES = { ...BPF.serves.pod!, hasSourceRanges: true };
 const RULES: Capabilities = {
   ...BPF,
   dataplane: 'rules',
-  serves: { pod: WITH_RANGES, host: WITH_RANGES, packet: undefined },
+  serves: { pod: WITH_RANGES, host: WITH_RANGES, outside: undefined },
 };
 
 /** What a node keeps while agents come and go. */

@@ -10,7 +10,7 @@ import { clusterIp, planOf, servicePort } from './bpf/plans.ts';
 import { fakeDataplane, LAST_RESORT, planLines } from './support.ts';
 
 /** Serves sockets alone, so that with BPF before it each frontend has one dataplane. */
-const SOCKETS = { ...LAST_RESORT, serves: { ...LAST_RESORT.serves, packet: undefined } };
+const SOCKETS = { ...LAST_RESORT, serves: { ...LAST_RESORT.serves, outside: undefined } };
 const port = (name: string, protocol: Protocol, number = 80): ServicePortPlan => ({
   ...servicePort(name, [clusterIp('10.96.0.10', number)], []),
   ...{ key: `default/${name}:p${number}/${protocol}/IPv4`, portName: `p${number}`, protocol },
@@ -133,7 +133,7 @@ test('results are merged', async () => {
   });
   expect(router.capabilities).toMatchObject({
     dataplane: 'bpf+iptables',
-    serves: { pod: { hasSourceRanges: true }, packet: undefined },
+    serves: { pod: { hasSourceRanges: true }, outside: undefined },
   });
   expect(router.installation.hooks.map(({ name }) => name)).toEqual(['bpf', 'iptables']);
   let told = 0;

@@ -4,7 +4,7 @@
 import {
   BPF,
   type Capabilities,
-  type OriginCapabilities,
+  type PositionCapabilities,
 } from '../../../src/engines/capabilities.ts';
 import type { Dataplane, FailedEntry, SyncReport } from '../../../src/engines/dataplane.ts';
 import { frontendEntry, frontendText } from '../../../src/engines/entry.ts';
@@ -13,10 +13,10 @@ import type { Plan, ServicePlan } from '../../../src/plan/types.ts';
 export const PACKETS: Capabilities = {
   ...BPF,
   dataplane: 'tc',
-  serves: { pod: undefined, host: undefined, packet: BPF.serves.pod },
+  serves: { pod: undefined, host: undefined, outside: BPF.serves.pod },
 };
 
-const EVERYTHING: OriginCapabilities = {
+const EVERYTHING: PositionCapabilities = {
   protocols: ['TCP', 'UDP', 'SCTP'],
   hasSourceRanges: true,
   hasMasquerade: true,
@@ -25,7 +25,7 @@ const EVERYTHING: OriginCapabilities = {
 export const LAST_RESORT: Capabilities = {
   dataplane: 'iptables',
   families: ['IPv4', 'IPv6'],
-  serves: { pod: EVERYTHING, host: EVERYTHING, packet: EVERYTHING },
+  serves: { pod: EVERYTHING, host: EVERYTHING, outside: EVERYTHING },
   changesSctpPorts: true,
   keepsLocalClients: false,
   countsConnections: false,

@@ -184,7 +184,7 @@ test('services: what the annotations of a Service leave out has a row that says 
 });
 
 describe('services: with two dataplanes', () => {
-  const serves = { pod: undefined, host: undefined, packet: BPF.serves.pod };
+  const serves = { pod: undefined, host: undefined, outside: BPF.serves.pod };
   const PACKETS = { ...BPF, dataplane: 'tc', serves };
   const plan = planOf(servicePort('web', [localNodePort(30080)], [backend('10.1.1.1')]));
   const [view] = [...frontendViews(kernelAfter(plan))];

@@ -5,9 +5,9 @@ import type { ObjectChange } from '../../../src/model/types.ts';
 import { explain } from '../../../src/plan/explain/explain.ts';
 import { parsePacket } from '../../../src/plan/explain/packet.ts';
 import { frontendsOnNode, type NodeSockets } from '../../../src/plan/node-sockets/frontends.ts';
-import { createPlanner } from '../../../src/plan/planner.ts';
 import type { Plan } from '../../../src/plan/types.ts';
 import { buildAll } from '../../support/plan/build-all.ts';
+import { createPlanner } from '../../support/plan/planner.ts';
 import { ready, SETTINGS, service, slice } from './support.ts';
 
 const DNS_PORTS = [

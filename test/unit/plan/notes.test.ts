@@ -5,7 +5,7 @@ import type { ObjectChange } from '../../../src/model/types.ts';
 import { serviceRows } from '../../../src/observe/service-rows.ts';
 import { explain } from '../../../src/plan/explain/explain.ts';
 import { parsePacket } from '../../../src/plan/explain/packet.ts';
-import { createPlanner } from '../../../src/plan/planner.ts';
+import { createPlanner } from '../../support/plan/planner.ts';
 import { ready, SETTINGS, service, slice } from './support.ts';
 
 function toldOf(to: string, ...changes: readonly ObjectChange[]) {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, it } from 'vitest';
 import type { ObjectChange } from '../../../src/model/types.ts';
-import { createPlanner, type Planner } from '../../../src/plan/planner.ts';
 import type { ServicePlan } from '../../../src/plan/types.ts';
 import { remove } from '../../support/objects.ts';
+import { createPlanner, type TellingPlanner } from '../../support/plan/planner.ts';
 import { node, ready, SETTINGS, service, slice } from './support.ts';
 
-function planner(...changes: readonly ObjectChange[]): Planner {
+function planner(...changes: readonly ObjectChange[]): TellingPlanner {
   const made = createPlanner(SETTINGS);
   made.apply(changes);
   return made;
 }
 
-const planOf = (from: Planner, name: string): ServicePlan | undefined =>
+const planOf = (from: TellingPlanner, name: string): ServicePlan | undefined =>
   from.current().services.get(`default/${name}`);
 
 describe('createPlanner', () => {
@@ -27,7 +27,6 @@ describe('createPlanner', () => {
     const b = planOf(subject, 'b');
     const delta = subject.apply([slice('a', [ready('10.1.1.7')])]);
     expect(delta.changed).toEqual(['default/a']);
-    expect(delta.isGlobal).toBe(false);
     expect(delta.previous.get('default/a')).toBe(a);
     expect(planOf(subject, 'a')?.ports[0]?.cluster.map(({ address }) => address)[0]).toBe(
       '10.1.1.7',
@@ -40,16 +39,8 @@ describe('createPlanner', () => {
     const subject = planner(...changes);
     const before = subject.current().services;
     const delta = subject.apply(structuredClone(changes));
-    expect(delta).toMatchObject({ changed: [], isGlobal: false });
+    expect(delta).toMatchObject({ changed: [] });
     expect(delta.plan.services).toBe(before);
-  });
-
-  it('the first build is global, and so is a change of the Node of this node', () => {
-    const subject = createPlanner(SETTINGS);
-    expect(subject.apply([service('a', 1)]).isGlobal).toBe(true);
-    expect(subject.apply([service('b', 2)]).isGlobal).toBe(false);
-    expect(subject.apply([node('n1', '192.0.2.11')]).isGlobal).toBe(true);
-    expect(subject.apply([remove(node('n1', ''))]).isGlobal).toBe(true);
   });
 
   it('a new zone of this node changes the Services that have hints, and no others', () => {
@@ -68,7 +59,7 @@ describe('createPlanner', () => {
     );
     const b = planOf(subject, 'b');
     const delta = subject.apply([inZone('b')]);
-    expect(delta).toMatchObject({ changed: ['default/a'], isGlobal: true });
+    expect(delta).toMatchObject({ changed: ['default/a'] });
     expect(planOf(subject, 'a')?.ports[0]).toMatchObject({ topology: 'same-zone' });
     expect(planOf(subject, 'a')?.ports[0]?.cluster.map(({ address }) => address)).toEqual([
       '10.1.1.6',
@@ -118,7 +109,7 @@ describe('createPlanner', () => {
 describe('one frontend, several Services', () => {
   const aged = (name: string, number: number, day: string) =>
     service(name, number, {}, { metadata: { creationTimestamp: `2026-01-${day}T00:00:00Z` } });
-  const owner = (from: Planner): readonly string[] =>
+  const owner = (from: TellingPlanner): readonly string[] =>
     [...from.current().services.values()]
       .filter(({ ports }) => ports[0]?.frontends.length === 1)
       .map(({ name }) => name);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Objects as a source delivers them, and settings, for the tests of plans.
 import type { ServiceChange } from '../../../src/plan/conntrack/stale-flows.ts';
-import type { PlanDelta, PlanSettings } from '../../../src/plan/types.ts';
+import type { PlanSettings } from '../../../src/plan/types.ts';
 import {
   clusterIp,
   nodeObject,
@@ -12,6 +12,7 @@ import {
   sliceMetadata,
   sliceObject,
 } from '../../support/objects.ts';
+import type { PlanChange } from '../../support/plan/planner.ts';
 
 export const SETTINGS: PlanSettings = {
   nodeName: 'n1',
@@ -55,5 +56,5 @@ export const node = (
   );
 
 /** What one build changed, by Service. */
-export const changesIn = ({ plan, changed, previous }: PlanDelta): readonly ServiceChange[] =>
+export const changesIn = ({ plan, changed, previous }: PlanChange): readonly ServiceChange[] =>
   changed.map((key) => ({ before: previous.get(key), after: plan.services.get(key) }));

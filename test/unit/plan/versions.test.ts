@@ -2,8 +2,8 @@
 // A version with a bad field leaves the one before it in force.
 import { describe, expect, test } from 'vitest';
 import type { ObjectChange } from '../../../src/model/types.ts';
-import { createPlanner } from '../../../src/plan/planner.ts';
 import type { ServicePlan } from '../../../src/plan/types.ts';
+import { createPlanner } from '../../support/plan/planner.ts';
 import { node, ready, SETTINGS, service, slice } from './support.ts';
 
 const NOW_MS = Date.parse('2026-11-27T15:00:00Z');

@@ -18,7 +18,7 @@ export const agentReaders = (over: Partial<AgentReaders> = {}): AgentReaders => 
   watchAgesMs: () => ({}),
   reasons: () => ({}),
   staleSockets: () => undefined,
-  xdp: () => [],
+  earlyPaths: () => [],
   serviceConnections: () => [],
   serviceTraffic: () => [],
   topServices: 0,

@@ -244,7 +244,7 @@ test('a full map is told on the Service it hit', async () => {
   ]);
 });
 
-/** Recorded some time after its cause, events/xdp.test.ts, or by another part, agent/host-rules. */
+/** Recorded some time after its cause, events/refused-devices.test.ts, or by another part, agent/host-rules. */
 const LATER = ['XDPRefused'];
 
 test('every documented Event is recorded by its cause', async () => {

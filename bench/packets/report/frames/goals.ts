@@ -3,8 +3,8 @@
 import { percentile } from '../../../../tools/bench/lib/quantiles.ts';
 import { type Cells, servicesText } from '../../../../tools/bench/lib/tables.ts';
 import type { ColumnName } from '../figures.ts';
+import { NAMES, ratioText } from '../rate-cells.ts';
 import { type Ratio, ratioTo } from '../ratios.ts';
-import { NAMES, ratioText } from '../table.ts';
 import type { FrameRow, FrameSizeFigures } from './figures.ts';
 import { nodeAlone } from './node-alone.ts';
 

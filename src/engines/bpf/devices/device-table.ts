@@ -4,7 +4,7 @@ import { decodeU32, encodeU32 } from '../layout/layout.ts';
 import { encodeDevice } from '../layout/packet-layout.ts';
 import { type RowCodec, rowsOf } from '../layout/rows.ts';
 import type { HashTable } from '../state/tables.ts';
-import type { DeviceTable } from './follower.ts';
+import type { DeviceTable } from './device-follower.ts';
 
 const ENTRIES: RowCodec<number, string> = {
   encodeKey: encodeU32,

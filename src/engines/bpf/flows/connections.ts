@@ -2,7 +2,7 @@
 // Records of the table of connections, and of sockets, as connections.
 import { FAMILIES } from '../../../model/types.ts';
 import type { Connection, ConnectionOrigin, Connections } from '../../connections.ts';
-import type { ConnTables } from '../conn/table.ts';
+import type { ConnTables } from '../conn/conn-table.ts';
 import type { Tables } from '../state/tables.ts';
 import { createDirectory } from './directory.ts';
 import { packetConnections } from './packet-connections.ts';

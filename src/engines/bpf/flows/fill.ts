@@ -2,9 +2,9 @@
 // How full the tables of connections are, and what it means if one is full.
 import { FAMILIES, type Family } from '../../../model/types.ts';
 import type { TableFill } from '../../snapshot.ts';
+import { digitOf } from '../conn/conn-table.ts';
 import type { Occupancy } from '../conn/counts.ts';
 import { capacityOf } from '../conn/sizes.ts';
-import { digitOf } from '../conn/table.ts';
 
 /**
  * @param buckets of the clients' index

@@ -7,12 +7,14 @@ import { FairleadError } from '../../../errors.ts';
 import type { Logger } from '../../../log.ts';
 import { kernelStructs } from '../../../sys/btf/structs.ts';
 import { netnsCookie, waitGracePeriod } from '../../../sys/native.ts';
-import type { NetworkFollower } from '../../../sys/netlink/follow.ts';
+import type { NetworkFollower } from '../../../sys/netlink/network.ts';
 import { bpfObjectPath } from '../../../sys/package.ts';
 import { type BpfFacts, bpfCapabilities } from '../../capabilities.ts';
 import type { Dataplane } from '../../dataplane.ts';
 import type { Installation, SocketScope } from '../../snapshot.ts';
 import { closeDirectPort } from '../direct-return/direct-port.ts';
+import type { SecretFile } from '../direct-return/kernel/cookie-follow.ts';
+import { lackOfDirectReturn } from '../direct-return/kernel/direct-trial.ts';
 import { ALL_FEATURES } from '../features.ts';
 import { canSetRetval, type Layer, type Rodata, socketLayer } from '../layer.ts';
 import type { Features } from '../layout/packet-layout.ts';
@@ -24,13 +26,11 @@ import { devicePins } from './devices/device-pins.ts';
 import type { LastTotals } from './flows/traffic/reader.ts';
 import { type Attached, type AttachOptions, attachLayer, checkLayer } from './loader/attach.ts';
 import { lockPins, type PinHolder } from './loader/lock.ts';
-import { pinFolder, unpinFormer } from './loader/pins.ts';
+import { pinFolder } from './loader/pins.ts';
 import { readReasons } from './maps/counters.ts';
 import { kernelTables } from './maps/kernel.ts';
 import { type Carry, NOTHING_TO_CARRY } from './migration/carry.ts';
 import { type MigrationOptions, migrateMaps } from './migration/migrate.ts';
-import type { SecretFile } from './packet/cookie-follow.ts';
-import { lackOfDirectReturn } from './packet/direct-trial.ts';
 import { beginPrograms, type EarlyPrograms } from './packet/early-programs.ts';
 import {
   type DeviceSettings,
@@ -72,8 +72,6 @@ export interface BpfSettings {
 const SOCKET_OBJECT = 'sock.bpf.o';
 const PACKET_OBJECT = 'packet.bpf.o';
 const SWEEP_OBJECT = 'sweep.bpf.o';
-const XDP_OBJECT = 'xdp.bpf.o';
-const XDP_WATCH_OBJECT = 'xdp_watch.bpf.o';
 const CARRY_OBJECT = 'carry.bpf.o';
 const CARRY_CONN_OBJECT = 'carry_conn.bpf.o';
 
@@ -146,7 +144,6 @@ export async function openBpfDataplane(
     });
     if (packets !== undefined) opened.push(packets);
     await endMigration(carry, log);
-    unpinFormer(bpfRoot);
     const knowsNode = cookie !== undefined;
     return overMaps(attached, settings, {
       ...{ close, log, refused, knowsNode, scope, network },
@@ -334,10 +331,7 @@ async function openPackets(
     const parts = {
       programs: early.programs,
       sweepObject: readObject(SWEEP_OBJECT),
-      xdpObjects: {
-        forward: () => readObject(XDP_OBJECT),
-        watch: () => readObject(XDP_WATCH_OBJECT),
-      },
+      readObject,
       sizes: maxEntries(mapSizes),
       timeouts: flowTimeouts(conntrack),
       ...{ bpfRoot, resetsTcp, answersPing, hasDirectReturn, secretFile },

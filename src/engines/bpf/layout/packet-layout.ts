@@ -64,15 +64,15 @@ export interface DeviceValue {
   readonly isPod: boolean;
   /** No other node is behind it. */
   readonly leadsToPod: boolean;
-  /** XDP programs may send to it. */
-  readonly isXdpTarget: boolean;
+  /** Its driver takes frames that programs send before the network stack. */
+  readonly takesFrames: boolean;
   /** The stack drops what comes in by it for another MAC address. */
   readonly dropsOthers: boolean;
   /** Answers to what comes in by it leave by it. */
   readonly isUplink: boolean;
   /** Answers that the routes lead to it leave by it. */
   readonly isTunnel: boolean;
-  /** Its Ethernet address, as `02:00:00:00:00:01`; undefined: XDP programs leave what comes in by it. */
+  /** Its Ethernet address, as `02:00:00:00:00:01`; undefined: what comes in by it passes the network stack. */
   readonly mac: string | undefined;
 }
 
@@ -163,8 +163,8 @@ export function encodeDevice(value: DeviceValue): Uint8Array {
   const bytes = new Uint8Array(PACKET_SIZE.device);
   view(bytes).setUint32(0, value.ifindex, true);
   writeAddresses(bytes, 4, value.snat);
-  const { isPod, leadsToPod, isXdpTarget, dropsOthers, isUplink, isTunnel } = value;
-  const flags = [isPod, leadsToPod, isXdpTarget, dropsOthers, isUplink, isTunnel];
+  const { isPod, leadsToPod, takesFrames, dropsOthers, isUplink, isTunnel } = value;
+  const flags = [isPod, leadsToPod, takesFrames, dropsOthers, isUplink, isTunnel];
   bytes[24] = flags.reduce((bits, flag, bit) => bits | (Number(flag) << bit), 0);
   if (value.mac !== undefined) bytes.set(Buffer.from(value.mac.replaceAll(':', ''), 'hex'), MAC_AT);
   return bytes;

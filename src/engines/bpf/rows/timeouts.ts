@@ -31,7 +31,7 @@ export const flowTimeouts = (times: ConntrackTimes): PacketSettings['timeoutSeco
 
 /**
  * After so many seconds without a packet no connection of the protocol is remembered, whatever its state: the longest of the
- * times above. A table of Maglev whose connections have no records is kept as long, see sync/service-port/base.ts.
+ * times above. A lookup table whose connections have no records is kept as long, see sync/service-port/base.ts.
  */
 export const longestSilence = (
   timeouts: PacketSettings['timeoutSeconds'],

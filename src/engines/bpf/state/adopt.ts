@@ -5,7 +5,9 @@
 import { exactList } from '../../../lib/compact.ts';
 import { resultOf } from '../../../lib/steps.ts';
 import { FAMILIES, type Family } from '../../../model/types.ts';
+import { lookupOf } from '../../../plan/decide/balancing.ts';
 import { frontendText } from '../../entry.ts';
+import { adoptLocalBackends } from '../direct-return/held-backends.ts';
 import {
   BACKEND_STATE,
   backendServiceOffset,
@@ -25,10 +27,9 @@ import {
   type SourceRangeKey,
 } from '../layout/layout.ts';
 import { portKeyOf } from '../layout/names.ts';
-import { adoptLocalBackends } from '../rows/satellites/held-backends.ts';
 import { addRange, PODS, rangeValueOf } from '../rows/satellites/range-registry.ts';
 import { countFrontend } from '../rows/satellites/service-ranges.ts';
-import { digestOf } from '../rows/service-port/maglev-content.ts';
+import { digestOf } from '../rows/service-port/lookup-content.ts';
 import { readEntries, readRun } from '../rows/service-port/runs.ts';
 import { isEqual } from '../rows/service-port/sets.ts';
 import {
@@ -275,11 +276,11 @@ function readTable(
   slots: ArrayTable,
   block: number,
   kind: SetKind,
-): Pick<SetRecord, 'table' | 'maglev'> | undefined {
+): Pick<SetRecord, 'table' | 'lookup'> | undefined {
   if (block >= slots.length) return undefined;
   const [length = 0] = readRun(slots, block, 0);
   if (block + blocksFor(length) > slots.length) return undefined;
-  if (kind !== 'maglev') return { table: readRun(slots, block, length).slice(1) };
+  if (lookupOf(kind) === undefined) return { table: readRun(slots, block, length).slice(1) };
   const digest = digestOf(readEntries(slots, block, length));
-  return { ...NO_TABLE, maglev: { entries: length, digest, shares: undefined } };
+  return { ...NO_TABLE, lookup: { entries: length, digest, shares: undefined } };
 }

@@ -4,7 +4,8 @@
 // but replaced by a new one. Reads Tables; deletes only frontends and source ranges without an owner.
 import { FAMILIES, type Family } from '../../../model/types.ts';
 import { type Entry, frontendEntry, frontendText } from '../../entry.ts';
-import { encodeNodeAddress } from '../layout/direct-layout.ts';
+import { nodeAddressOf } from '../direct-return/backend-nodes.ts';
+import { encodeNodeAddress } from '../direct-return/direct-layout.ts';
 import {
   decodeFrontendKey,
   decodeRangeKey,
@@ -16,8 +17,7 @@ import {
 } from '../layout/layout.ts';
 import { nameOf } from '../layout/names.ts';
 import { forgetRange, PODS, rangeIdOf, rangeValueOf } from '../rows/satellites/range-registry.ts';
-import { nodeAddressOf } from '../rows/service-port/backend-nodes.ts';
-import { digestOf } from '../rows/service-port/maglev-content.ts';
+import { digestOf } from '../rows/service-port/lookup-content.ts';
 import { readEntries, readRun } from '../rows/service-port/runs.ts';
 import { isEqual } from '../rows/service-port/sets.ts';
 import { forgetFrontend } from '../rows/service-port/update.ts';
@@ -117,13 +117,13 @@ function auditSets({ tables }: Ledger, port: PortRecord): readonly Entry[] {
 }
 
 function hasSameTable({ slotBlock }: Ledger['tables'], set: SetRecord): boolean {
-  const { table, maglev } = set;
-  const entries = maglev?.entries ?? table.length;
+  const { table, lookup } = set;
+  const entries = lookup?.entries ?? table.length;
   if (entries === 0) return true;
   const first = tableBlock(set);
-  if (maglev === undefined) return isEqual(readRun(slotBlock, first, entries), [entries, ...table]);
+  if (lookup === undefined) return isEqual(readRun(slotBlock, first, entries), [entries, ...table]);
   const [length] = readRun(slotBlock, first, 0);
-  return length === entries && digestOf(readEntries(slotBlock, first, entries)) === maglev.digest;
+  return length === entries && digestOf(readEntries(slotBlock, first, entries)) === lookup.digest;
 }
 
 function hasSameBase({ slotBlock }: Ledger['tables'], set: SetRecord): boolean {

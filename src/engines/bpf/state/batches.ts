@@ -2,12 +2,12 @@
 // How many Services are written between two turns of the event loop: as many as take about 5 ms. What a Service takes is
 // estimated by what is written for it, and the clock tells how fast that goes: at first slowly, because the code runs for the
 // first time. What a short batch leaves to the garbage collector is still young.
-import { entriesFor } from '../../../plan/maglev/size.ts';
+import { algorithmOf, lookupOf } from '../../../plan/decide/balancing.ts';
 import type { Plan, ServiceKey, ServicePortPlan } from '../../../plan/types.ts';
 
 /** A sync longer than this has the next batch smaller. */
 const BATCH_MS = 5;
-/** In entries of Maglev tables, which are the quickest to write. */
+/** In entries of lookup tables, which are the quickest to write. */
 const FIRST_WORK = 8_000;
 const LEAST_WORK = 20_000;
 const MOST_WORK = 100_000;
@@ -50,8 +50,10 @@ const workOf = (plan: Plan, service: ServiceKey): number =>
     WORK_PER_SERVICE,
   );
 
-const tableWork = (port: ServicePortPlan): number =>
-  port.algorithm === 'maglev' || port.externalAlgorithm === 'maglev'
-    ? entriesFor(port.cluster.length, port.tableEntries) +
-      entriesFor(port.local.length, port.tableEntries)
-    : 0;
+function tableWork(port: ServicePortPlan): number {
+  const lookup = lookupOf(port.externalAlgorithm ?? 'random') ?? lookupOf(algorithmOf(port));
+  return lookup === undefined
+    ? 0
+    : lookup.entriesFor(port.cluster.length, port.tableEntries) +
+        lookup.entriesFor(port.local.length, port.tableEntries);
+}

@@ -28,11 +28,11 @@ export interface SetContent {
   /** What the kind chooses from, if not from the members: ids, each as often as its weight says, or pairs of both. */
   readonly table: readonly number[];
   /** In place of `table`. */
-  readonly maglev?: MaglevRecord;
+  readonly lookup?: LookupRecord;
 }
 
-/** A Maglev table is too large to be kept. */
-export interface MaglevRecord {
+/** A lookup table is too large to be kept. */
+export interface LookupRecord {
   readonly entries: number;
   /** Of the ids in the kernel. */
   readonly digest: number;
@@ -40,7 +40,7 @@ export interface MaglevRecord {
   shares: string | undefined;
 }
 
-/** A Maglev table that connections without a record may have been chosen by: see service-port/base.ts. */
+/** A lookup table that connections without a record may have been chosen by: see service-port/base.ts. */
 export interface BaseRecord {
   readonly entries: number;
   /** Of the ids in the kernel. */
@@ -120,8 +120,8 @@ export interface Ledger {
   readonly owners: Readonly<Record<Family, Map<string, PortRecord>>>;
   /** Backends whose element an audit found changed: not found by their key any more. */
   readonly damagedBackends: Set<number>;
-  /** Made for the next apply: see maglev-tables.ts. */
-  readonly maglevTables: Map<string, Uint16Array>;
+  /** Made for the next apply: see lookup-tables.ts. */
+  readonly lookupTables: Map<string, Uint16Array>;
   /** The sets with a base, and some that have had one. */
   readonly bases: Map<SetRecord, PortRecord>;
   retired: Retired;
@@ -186,7 +186,7 @@ export function createLedger(tables: Tables, caches: Caches, taken: TakenIds): L
     services: new Map(),
     owners: { IPv4: new Map(), IPv6: new Map() },
     damagedBackends: new Set(),
-    maglevTables: new Map(),
+    lookupTables: new Map(),
     bases: new Map(),
     retired: noneRetired(),
     ended: new Set(),
@@ -257,8 +257,8 @@ export const withItem = <T>(list: readonly T[], item: T): readonly T[] =>
 export const blocksOf = (set: Omit<SetContent, 'kind'> & Pick<SetRecord, 'base'>): number =>
   blocksWithoutBase(set) + (set.base === undefined ? 0 : baseBlocksFor(set.base.entries));
 
-const blocksWithoutBase = ({ members, table, maglev }: Omit<SetContent, 'kind'>): number => {
-  const entries = maglev?.entries ?? table.length;
+const blocksWithoutBase = ({ members, table, lookup }: Omit<SetContent, 'kind'>): number => {
+  const entries = lookup?.entries ?? table.length;
   return blocksFor(members.length) + (entries === 0 ? 0 : blocksFor(entries));
 };
 

@@ -4,13 +4,13 @@
 import type { Plan, ServiceKey } from '../../../plan/types.ts';
 import type { FailedEntry, SyncReport } from '../../dataplane.ts';
 import type { Entry } from '../../entry.ts';
+import { followNodes } from '../direct-return/backend-nodes.ts';
+import { repairLocalBackends } from '../direct-return/held-backends.ts';
 import { BACKEND_STATE, backendStateOffset } from '../layout/layout.ts';
-import { makeTables } from '../rows/maglev-tables.ts';
-import { repairLocalBackends } from '../rows/satellites/held-backends.ts';
+import { makeTables } from '../rows/lookup-tables.ts';
 import { createNodeAddresses, type NodeAddresses } from '../rows/satellites/node.ts';
 import { deleteRetired, retireRange } from '../rows/satellites/range-registry.ts';
 import { applyDetector } from '../rows/satellites/source-ranges.ts';
-import { followNodes } from '../rows/service-port/backend-nodes.ts';
 import { freeOrphans } from '../rows/service-port/backends.ts';
 import { endBases, type IsOver } from '../rows/service-port/base.ts';
 import { adopt, rangeIdsWithin } from './adopt.ts';
@@ -22,7 +22,7 @@ import type { Tables } from './tables.ts';
 export interface TableSync {
   readonly ledger: Ledger;
   /**
-   * Makes the Maglev tables that the next apply of these Services needs, in small steps between which nothing may be
+   * Makes the lookup tables that the next apply of these Services needs, in small steps between which nothing may be
    * applied. Without it apply makes them itself, however long that takes.
    */
   makeTables(plan: Plan, changed: Iterable<ServiceKey>): Generator<void>;
@@ -106,7 +106,7 @@ export function createTableSync(tables: Tables, waitGracePeriod: () => Promise<v
     makeTables: (plan, changed) => makeTables(ledger, plan, changed),
     apply(plan, changed) {
       const report = applyPlan(ledger, plan, changed);
-      ledger.maglevTables.clear();
+      ledger.lookupTables.clear();
       return report;
     },
     endBases: (isOver = () => true) => endBases(ledger, isOver),

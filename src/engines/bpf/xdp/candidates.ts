@@ -2,8 +2,8 @@
 // Devices as XDP has them: with the ports of bonds, and VLANs with the device below. Pure.
 import type { Network } from '../../../sys/netlink/network.ts';
 import type { DeviceDecision } from '../devices/policy.ts';
-import type { XdpCandidate } from './follower.ts';
 import { decideVlan, decideXdp } from './policy.ts';
+import type { XdpCandidate } from './xdp-follower.ts';
 
 type Decision = DeviceDecision & { readonly isAttached: boolean };
 

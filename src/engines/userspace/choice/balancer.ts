@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses a backend for a new connection. Chance and counts of connections are given to it.
 import { hostPort } from '../../../lib/address-bytes.ts';
+import { murmur3 } from '../../../lib/murmur3.ts';
 import type { Algorithm } from '../../../model/types.ts';
-import { murmur3 } from '../../../plan/maglev/hash.ts';
 import type { Backend } from '../../../plan/types.ts';
 import type { Candidate } from './verdict.ts';
 

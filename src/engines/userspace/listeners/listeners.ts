@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the agent listens, by the plan: one listener for each frontend that it can serve, at addresses of the node, or at a
 // port of 127.0.0.1 that stands for an address which the node does not have. Pure.
+
 import { prefixContains } from '../../../lib/ip.ts';
-import type { ClientPosition, Frontend, Plan, ServicePortPlan } from '../../../plan/types.ts';
+import { CLIENT_POSITIONS } from '../../../plan/decide/traffic-rules.ts';
+import type { Frontend, Plan, ServicePortPlan } from '../../../plan/types.ts';
 import type { NodeAddress } from '../../dataplane.ts';
 import { type FrontendId, frontendKeyText } from '../../entry.ts';
 
@@ -71,10 +73,8 @@ function bound(
     .filter((one) => accepted === 'all' || accepted.some((prefix) => prefixContains(prefix, one)));
 }
 
-const POSITIONS: readonly ClientPosition[] = ['pod', 'host', 'outside'];
-
 const isRefusedToAll = (port: ServicePortPlan, { rules }: Frontend): boolean =>
-  POSITIONS.every((position) => {
+  CLIENT_POSITIONS.every((position) => {
     const { scope, whenEmpty } = rules[position];
     return port[scope].length === 0 && whenEmpty === 'reject';
   });

@@ -2,7 +2,7 @@
 // Which port of 127.0.0.1 stands for a frontend: the one that it had, else one that follows from its key, so that it is the same
 // after a restart that has lost its memory; or the next one if that is taken. Pure.
 //   preferredPorts('IPv4 10.96.0.10:80/TCP', remembered, taken) -> 23817, 23818, …
-import { murmur3 } from '../../../plan/maglev/hash.ts';
+import { murmur3 } from '../../../lib/murmur3.ts';
 
 /** Below the ports that the kernel gives to connections (32768), and below those of NodePorts. */
 const FIRST = 20_000;

@@ -7,11 +7,11 @@ import type { Logger } from '../../../log.ts';
 import { pause } from '../../../sys/clock.ts';
 import { type Counters, createCounters } from '../counters.ts';
 import { LIMITS } from '../limits.ts';
-import { type FollowerParts, WatchFollower } from './follower.ts';
 import type { Suspicion } from './store.ts';
 import { WatchError } from './watch-error.ts';
+import { WatchFollower, type WatchFollowerParts } from './watch-follower.ts';
 
-export interface ReflectorParts extends Omit<FollowerParts, 'counters'> {
+export interface ReflectorParts extends Omit<WatchFollowerParts, 'counters'> {
   readonly log: Pick<Logger, 'info' | 'warn' | 'debug'>;
   /** Once: the first complete list was delivered. */
   readonly onSynced: () => void;

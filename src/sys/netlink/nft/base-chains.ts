@@ -2,7 +2,7 @@
 // Chains that a hook of netfilter calls, as the kernel lists them: which there are is known without the program that prints their rules.
 import { attributeIn, viewOf } from '../wire.ts';
 import { dump, FAMILIES } from './dump.ts';
-import { textAt, whole, within } from './table.ts';
+import { textAt, whole, within } from './map-elements.ts';
 
 export interface NftBaseChain {
   /** As nft names it: `ip`, `inet`, `netdev`. */

@@ -4,8 +4,8 @@
 
 import { attributeIn, type Span, u32, viewOf } from '../wire.ts';
 import { dump, FAMILIES } from './dump.ts';
+import { bytesOf, NFTA_DATA, named, textAt, textOf, within } from './map-elements.ts';
 import { expressionsIn, NFT_MSG_GETRULE, NFTA_IMMEDIATE, NFTA_RULE, NFTA_TARGET } from './rules.ts';
-import { bytesOf, NFTA_DATA, named, textAt, textOf, within } from './table.ts';
 
 export interface NftMark {
   /** As nft names it: `ip`, `ip6`, `inet`. */

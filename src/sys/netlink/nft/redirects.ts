@@ -5,6 +5,7 @@ import { isLoopbackBytes, type Redirect, targetRedirect } from '../redirect.ts';
 import type { NetlinkRequest } from '../request.ts';
 import { attributeIn, type Span, viewOf } from '../wire.ts';
 import { dumpOrNone } from './dump.ts';
+import { bytesOf, NFTA_DATA, textAt, textOf, within } from './map-elements.ts';
 import {
   expressionsIn,
   NFT_MSG_GETRULE,
@@ -14,7 +15,6 @@ import {
   NFTA_RULE,
   NFTA_TARGET,
 } from './rules.ts';
-import { bytesOf, NFTA_DATA, textAt, textOf, within } from './table.ts';
 
 /** Empty on a kernel without nf_tables. Throws an Error whose message is the errno's name, or as openNetlink does. */
 export function nftRedirects(netns: number | undefined, ask?: NetlinkRequest): readonly Redirect[] {

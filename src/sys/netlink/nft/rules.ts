@@ -13,7 +13,7 @@ import {
   textOf,
   whole,
   within,
-} from './table.ts';
+} from './map-elements.ts';
 
 export const NFT_MSG_GETRULE = 7;
 export const NFTA_RULE = { TABLE: 1, CHAIN: 2, EXPRESSIONS: 4 } as const;

@@ -2,7 +2,7 @@
 // Connections to a set of Maglev go on where no flow is known: on this node after its flow tables were emptied, and on
 // another one, with other ids and another secret.
 import { afterAll, describe, expect, test } from 'vitest';
-import { maglevTable } from '../../../../src/plan/maglev/table.ts';
+import { maglevTable } from '../../../../src/plan/maglev/maglev-table.ts';
 import { PacketDrive } from '../packet/support/packet-drive.ts';
 import { sharedDrive } from '../packet/support/shared-drive.ts';
 import { names, PLACES } from '../packet/support/stage.ts';

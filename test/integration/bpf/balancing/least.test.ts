@@ -3,7 +3,7 @@
 // proportion to them.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { SetRef } from '../../../../src/engines/bpf/layout/layout.ts';
-import { setContent } from '../../../../src/engines/bpf/rows/service-port/table.ts';
+import { setContent } from '../../../../src/engines/bpf/rows/service-port/set-content.ts';
 import type { Algorithm } from '../../../../src/model/types.ts';
 import { servicePort } from '../../../unit/engines/bpf/plans.ts';
 import { Drive } from '../support/drive.ts';

@@ -3,7 +3,7 @@
 // backends have on this node; and flows spread as the weights say.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { entryOf, flowHash } from '../../../../src/plan/maglev/hash.ts';
-import { maglevTable } from '../../../../src/plan/maglev/table.ts';
+import { maglevTable } from '../../../../src/plan/maglev/maglev-table.ts';
 import type { BpfProgram } from '../../../../src/sys/native.ts';
 import { Drive, decodeChoice, encodeRequest, familyOf, type Request } from '../support/drive.ts';
 

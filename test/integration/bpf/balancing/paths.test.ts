@@ -3,7 +3,7 @@
 // all or a part. By chi-square, or exactly where an algorithm takes turns or compares. Packets go through the whole programs, from a SYN to the backend that it is sent to;
 // sockets through the selection that connect4 calls, and test/integration/netns has real ones.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { setContent } from '../../../../src/engines/bpf/rows/service-port/table.ts';
+import { setContent } from '../../../../src/engines/bpf/rows/service-port/set-content.ts';
 import type { Algorithm } from '../../../../src/model/types.ts';
 import { buildFrame } from '../../../support/packets/build.ts';
 import { checksum } from '../../../support/packets/checksum.ts';
@@ -44,14 +44,14 @@ function publish(on: Drive, algorithm: Algorithm): void {
   const backends = WEIGHTS.map((weight, index) => ({
     ...{ address: `10.1.1.${1 + index}`, port: 8080, isLocal: false, isTerminating: false, weight },
   }));
-  const { kind, table, maglev } = setContent(
+  const { kind, table, lookup } = setContent(
     servicePort('web', [], backends, { algorithm }),
     { algorithm, backends },
     { ascending: ids, asked: ids },
   );
   for (const [index, { address, port }] of backends.entries())
     on.putBackend({ id: index + 1, address, port });
-  const set = on.putSetOfKind(kind, 16, ids, maglev ? Array.from(maglev.ids()) : table);
+  const set = on.putSetOfKind(kind, 16, ids, lookup ? Array.from(lookup.ids()) : table);
   on.putFrontend({ address: VIP, port: 80, rules: { host: { set } } });
 }
 

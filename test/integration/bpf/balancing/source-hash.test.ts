@@ -3,7 +3,7 @@
 // addresses spread as the weights say.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { encodeU32 } from '../../../../src/engines/bpf/layout/layout.ts';
-import { tableOrder } from '../../../../src/engines/bpf/rows/service-port/table.ts';
+import { tableOrder } from '../../../../src/engines/bpf/rows/service-port/set-content.ts';
 import { addressBytes } from '../../../../src/lib/address-bytes.ts';
 import type { BpfProgram } from '../../../../src/sys/native.ts';
 import { Drive, decodeChoice, encodeRequest, familyOf, type Request } from '../support/drive.ts';

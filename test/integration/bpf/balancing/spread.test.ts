@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // New connections spread over a set as the weights say, whatever its size: chi-square over a million picks.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { tableOrder } from '../../../../src/engines/bpf/rows/service-port/table.ts';
+import { tableOrder } from '../../../../src/engines/bpf/rows/service-port/set-content.ts';
 import { Drive } from '../support/drive.ts';
 import { countPicks, expectShares, PICKS } from '../support/shares.ts';
 

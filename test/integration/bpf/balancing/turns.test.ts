@@ -4,7 +4,7 @@
 import { availableParallelism } from 'node:os';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { SetRef } from '../../../../src/engines/bpf/layout/layout.ts';
-import { tableOrder } from '../../../../src/engines/bpf/rows/service-port/table.ts';
+import { tableOrder } from '../../../../src/engines/bpf/rows/service-port/set-content.ts';
 import { Drive } from '../support/drive.ts';
 import { onOneCpu } from '../support/one-cpu.ts';
 

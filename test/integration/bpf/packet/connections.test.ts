@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead connections` reads what the packet programs wrote: every state, in both families.
 import { describe, expect, test } from 'vitest';
-import { connTables } from '../../../../src/engines/bpf/conn/table.ts';
+import { connTables } from '../../../../src/engines/bpf/conn/conn-table.ts';
 import { connectionsOf } from '../../../../src/engines/bpf/flows/connections.ts';
 import { readTraffic } from '../../../../src/engines/bpf/flows/traffic/ended.ts';
 import { arrayTable, kernelTables } from '../../../../src/engines/bpf/kernel/maps/kernel.ts';

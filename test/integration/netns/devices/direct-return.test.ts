@@ -4,8 +4,8 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { encodeNodeAddress } from '../../../../src/engines/bpf/direct-return/direct-layout.ts';
 import { mapPath } from '../../../../src/engines/bpf/kernel/loader/pins.ts';
-import { encodeNodeAddress } from '../../../../src/engines/bpf/layout/direct-layout.ts';
 import { DIRECT_PORT_OFFSET } from '../../../../src/engines/bpf/layout/layout.ts';
 import type { ServiceRow } from '../../../../src/observe/service-rows.ts';
 import { type Child, run, start } from '../../../../src/sys/exec.ts';

@@ -48,7 +48,7 @@ describe('a device', () => {
       ifindex: find(state, 'v0')?.ifindex,
       isPod: false,
       leadsToPod: false,
-      isXdpTarget: false,
+      takesFrames: false,
       dropsOthers: true,
       isUplink: true,
       isTunnel: false,

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { readSecrets } from '../../../../src/engines/bpf/kernel/packet/cookie-secrets.ts';
+import { readSecrets } from '../../../../src/engines/bpf/direct-return/kernel/cookie-secrets.ts';
 import { run } from '../../../../src/sys/exec.ts';
 import { insideNamespace } from '../../../../src/sys/netns.ts';
 import { runCommand } from '../../../../tools/lab/agent.ts';

@@ -15,10 +15,10 @@ import { diffTables } from '../../../../src/engines/iptables/state/diff/diff.ts'
 import { restoreInput } from '../../../../src/engines/iptables/state/diff/restore-input.ts';
 import { heldTables } from '../../../../src/engines/iptables/state/diff/text.ts';
 import { rulesetPrinter } from '../../../../src/engines/iptables/state/wanted.ts';
-import { createPlanner } from '../../../../src/plan/planner.ts';
 import { run } from '../../../../src/sys/exec.ts';
 import { isAvailable, VARIANTS } from '../../../support/iptables/read-back.ts';
 import { DEFAULTS } from '../../../support/iptables/story-rulesets.ts';
+import { createPlanner } from '../../../support/plan/planner.ts';
 import { ready, SETTINGS, service, slice } from '../../../unit/plan/support.ts';
 
 const SERVICES = 60;

@@ -4,8 +4,8 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { decodeNodeAddress } from '../../../../src/engines/bpf/direct-return/direct-layout.ts';
 import { mapPath } from '../../../../src/engines/bpf/kernel/loader/pins.ts';
-import { decodeNodeAddress } from '../../../../src/engines/bpf/layout/direct-layout.ts';
 import type { JsonRecord } from '../../../../src/lib/json.ts';
 import type { Kind } from '../../../../src/model/types.ts';
 import { type Child, start, stop } from '../../../../src/sys/exec.ts';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // XDP on nodes that serve by direct return: what travels in Geneve is left to tc by both, and Services beside it are forwarded.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { XdpView } from '../../../../src/engines/snapshot.ts';
+import type { EarlyView } from '../../../../src/engines/snapshot.ts';
 import type { TestNode } from '../../../support/node.ts';
 import {
   BALANCER,
@@ -16,7 +16,7 @@ import { asCards } from './support/cards.ts';
 
 let cluster: DirectCluster;
 
-const xdpOf = async (node: TestNode): Promise<XdpView | undefined> =>
+const xdpOf = async (node: TestNode): Promise<EarlyView | undefined> =>
   (await node.status()).devices.find(({ name }) => name === 'uplink')?.xdp;
 
 /** As the program counts them. */

@@ -3,9 +3,9 @@
 import { beforeEach, expect, test } from 'vitest';
 import { type Cleaned, createConntrackCleaner } from '../../../../src/agent/conntrack/cleaner.ts';
 import type { Family, ObjectChange } from '../../../../src/model/types.ts';
-import { createPlanner } from '../../../../src/plan/planner.ts';
 import type { ConntrackEntry } from '../../../../src/sys/conntrack/entry.ts';
 import { remove } from '../../../support/objects.ts';
+import { createPlanner } from '../../../support/plan/planner.ts';
 import { changesIn, ready, SETTINGS, service, slice } from '../../plan/support.ts';
 import { FakeClock } from '../../source/apiserver/support/fake-clock.ts';
 

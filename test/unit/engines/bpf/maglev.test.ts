@@ -7,7 +7,7 @@ import { findDrift } from '../../../../src/engines/bpf/state/audit.ts';
 import { createTableSync, type TableSync } from '../../../../src/engines/bpf/state/table-sync.ts';
 import { element } from '../../../../src/engines/bpf/state/tables.ts';
 import { maglevInput } from '../../../../src/plan/maglev/input.ts';
-import { maglevTable } from '../../../../src/plan/maglev/table.ts';
+import { maglevTable } from '../../../../src/plan/maglev/maglev-table.ts';
 import type { Backend, Frontend, Plan } from '../../../../src/plan/types.ts';
 import { applyAll } from '../../../support/dataplane/apply-all.ts';
 import { tableEntries } from '../../../support/dataplane/set-table.ts';

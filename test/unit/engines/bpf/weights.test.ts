@@ -4,7 +4,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { decodeFrontend, decodeU32, hasTable } from '../../../../src/engines/bpf/layout/layout.ts';
-import { entriesOf, tableOrder } from '../../../../src/engines/bpf/rows/service-port/table.ts';
+import {
+  entriesOf,
+  tableOrder,
+} from '../../../../src/engines/bpf/rows/service-port/set-content.ts';
 import { findDrift } from '../../../../src/engines/bpf/state/audit.ts';
 import { createTableSync } from '../../../../src/engines/bpf/state/table-sync.ts';
 import { element } from '../../../../src/engines/bpf/state/tables.ts';

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What each dataplane is given of a plan.
+
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { BPF, type Capabilities, ORIGINS, servedBy } from '../../../../src/engines/capabilities.ts';
+import { BPF, type Capabilities, servedBy } from '../../../../src/engines/capabilities.ts';
 import { createSharing } from '../../../../src/engines/router/share.ts';
 import { persistentMap } from '../../../../src/lib/persistent/map.ts';
 import type { Protocol } from '../../../../src/model/types.ts';
 import { ALGORITHM_NAMES } from '../../../../src/plan/decide/balancing.ts';
+import { CLIENT_POSITIONS } from '../../../../src/plan/decide/traffic-rules.ts';
 import type { Frontend, Plan, ServicePortPlan } from '../../../../src/plan/types.ts';
 import { clusterIp, localNodePort, planOf, servicePort } from '../bpf/plans.ts';
 import { LAST_RESORT, linesOf, PACKETS, planLines } from '../support.ts';
@@ -92,7 +94,7 @@ const servedArbitrary = fc.option(
 const capabilitiesArbitrary = fc.record({
   dataplane: fc.constant(''),
   families: fc.subarray(['IPv4', 'IPv6'] as const),
-  serves: fc.record({ pod: servedArbitrary, host: servedArbitrary, packet: servedArbitrary }),
+  serves: fc.record({ pod: servedArbitrary, host: servedArbitrary, outside: servedArbitrary }),
   changesSctpPorts: fc.boolean(),
   keepsLocalClients: fc.boolean(),
   countsConnections: fc.boolean(),
@@ -141,7 +143,9 @@ test('every frontend is served by the first that can, for each origin, and nobod
                 ports: [{ ...planned, frontends: [frontend], refusesOtherPortsOf: undefined }],
               }).join();
               const serving = new Set(
-                ORIGINS.map((origin) => servedBy(dataplanes, planned, frontend, origin).dataplane),
+                CLIENT_POSITIONS.map(
+                  (origin) => servedBy(dataplanes, planned, frontend, origin).dataplane,
+                ),
               );
               const has = dataplanes.filter((_, at) => held[at]?.includes(line));
               expect(has.map(({ dataplane }) => dataplane)).toEqual(

@@ -7,8 +7,8 @@ import {
   staleFlows,
   staleScope,
 } from '../../../../src/plan/conntrack/stale-flows.ts';
-import { createPlanner } from '../../../../src/plan/planner.ts';
 import { remove } from '../../../support/objects.ts';
+import { createPlanner } from '../../../support/plan/planner.ts';
 import { changesIn, ready, SETTINGS, service, slice } from '../support.ts';
 
 const UDP = { ports: [{ name: 'dns', port: 53, protocol: 'UDP', nodePort: 30053 }] };

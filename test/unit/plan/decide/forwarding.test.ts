@@ -2,11 +2,11 @@
 // Which clients of which frontends are served by direct return, and on which nodes the backends then are.
 import { describe, expect, it, test } from 'vitest';
 import type { Forwarding } from '../../../../src/model/types.ts';
-import { directPath } from '../../../../src/plan/decide/peers.ts';
-import { isRealServer } from '../../../../src/plan/decide/real-servers.ts';
-import { createPlanner } from '../../../../src/plan/planner.ts';
+import { directPath } from '../../../../src/plan/direct-return/peers.ts';
+import { isRealServer } from '../../../../src/plan/direct-return/real-servers.ts';
 import type { Peer, ServicePortPlan } from '../../../../src/plan/types.ts';
 import { buildAll } from '../../../support/plan/build-all.ts';
+import { createPlanner } from '../../../support/plan/planner.ts';
 import { node, ready, SETTINGS, service, slice } from '../support.ts';
 
 interface Given {
@@ -189,12 +189,12 @@ test('another Node that comes, changes or goes touches no Service', () => {
     [node('n2', '192.0.2.12', { metadata: { annotations } }), peer],
   ] as const) {
     const delta = planner.apply([change]);
-    expect(delta).toMatchObject({ isGlobal: false, changed: [] });
+    expect(delta).toMatchObject({ changed: [] });
     expect(delta.plan.node.peers?.get('n2')).toEqual(expected);
     expect(delta.plan.nodePortAddresses).toBe(accepted);
   }
   const own = planner.apply([node('n1', '192.0.2.11', { metadata: { annotations } })]);
-  expect(own).toMatchObject({ isGlobal: false, changed: [], plan: { node: { isPeer: true } } });
+  expect(own).toMatchObject({ changed: [], plan: { node: { isPeer: true } } });
   expect(own.plan.node.peers?.get('n2')).toEqual(peer);
   const before = planner.current().node;
   const { plan } = planner.apply([node('n2', '192.0.2.12', { metadata: { annotations } })]);

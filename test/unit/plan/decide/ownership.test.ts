@@ -2,7 +2,7 @@
 // Who has a frontend that several Services ask for.
 import { describe, expect, test } from 'vitest';
 import type { ObjectChange } from '../../../../src/model/types.ts';
-import { createPlanner } from '../../../../src/plan/planner.ts';
+import { createPlanner } from '../../../support/plan/planner.ts';
 import { SETTINGS, service } from '../support.ts';
 
 const OLD = '2026-01-01T00:00:00Z';

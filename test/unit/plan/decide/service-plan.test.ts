@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which NodePorts are also the port of an endpoint: a process of the node may bind those.
 import { expect, test } from 'vitest';
-import { createPlanner } from '../../../../src/plan/planner.ts';
+import { createPlanner } from '../../../support/plan/planner.ts';
 import { ready, SETTINGS, service, slice } from '../support.ts';
 
 const main = { name: 'main', protocol: 'TCP', port: 80, nodePort: 30_080 };

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'vitest';
 import { explain } from '../../../../src/plan/explain/explain.ts';
 import { parsePacket } from '../../../../src/plan/explain/packet.ts';
-import { createPlanner, type Planner } from '../../../../src/plan/planner.ts';
+import { createPlanner, type TellingPlanner } from '../../../support/plan/planner.ts';
 import { node, ready, SETTINGS, service, slice } from '../support.ts';
 
 const SPEC = {
@@ -22,7 +22,7 @@ const web = (annotations: object) =>
   });
 const labelled = (labels: object) => node('n1', '192.0.2.11', { metadata: { labels } });
 
-function plannerWith(annotations: object): Planner {
+function plannerWith(annotations: object): TellingPlanner {
   const planner = createPlanner(SETTINGS);
   const endpoints = slice('web', [ready('10.1.1.5', 'n1')], {
     ports: [{ name: 'main', protocol: 'TCP', port: 8080 }],
@@ -31,8 +31,8 @@ function plannerWith(annotations: object): Planner {
   return planner;
 }
 
-const planOf = (planner: Planner) => planner.current().services.get('default/web');
-const kindsOf = (planner: Planner) =>
+const planOf = (planner: TellingPlanner) => planner.current().services.get('default/web');
+const kindsOf = (planner: TellingPlanner) =>
   planOf(planner)?.ports[0]?.frontends.map(({ kind }) => kind) ?? [];
 const ALL = ['ClusterIP', 'ExternalIP', 'LoadBalancer', 'NodePort'];
 
@@ -116,7 +116,7 @@ describe('exposure by kind', () => {
 });
 
 describe('explain says why a frontend is not there', () => {
-  const reasonOf = (planner: Planner, to: string): string => {
+  const reasonOf = (planner: TellingPlanner, to: string): string => {
     const parsed = parsePacket('198.51.100.9', to, undefined);
     if (!parsed.ok) throw new Error(parsed.reason);
     const { steps } = explain(planner.current(), parsed.packet);

@@ -5,6 +5,7 @@ import { BPF, bpfCapabilities, IPTABLES } from '../../../../src/engines/capabili
 import { limitationsOf } from '../../../../src/engines/limitations.ts';
 import type { Backend, Frontend, Plan, ServicePlan } from '../../../../src/plan/types.ts';
 import { type Listener, listenOnce } from '../../../../src/server/http/listen.ts';
+import { PROGRAMMING_BUCKETS, SYNC_BUCKETS } from '../../../../src/server/metrics/metric-rows.ts';
 import { createMetrics } from '../../../../src/server/metrics/metrics.ts';
 import {
   type MetricReaders,
@@ -14,7 +15,6 @@ import {
   type ServiceTraffic,
 } from '../../../../src/server/metrics/readings.ts';
 import { metricsHandler } from '../../../../src/server/metrics/server.ts';
-import { PROGRAMMING_BUCKETS, SYNC_BUCKETS } from '../../../../src/server/metrics/table.ts';
 import { until } from '../../../support/until.ts';
 import { ask, type Heard } from '../http/ask.ts';
 import { agentReaders } from '../readers.ts';
@@ -168,7 +168,11 @@ describe('what is read', () => {
       ['entries{map="fl_frontend4"} 3', 'max_entries{map="fl_frontend4"} 9'],
     ],
     [
-      { xdp: () => [{ device: 'eth0', state: 'on', reason: '', sent: 70, lost: 3 }] },
+      {
+        earlyPaths: () => [
+          { by: 'XDP', device: 'eth0', state: 'on', reason: '', sent: 70, lost: 3 },
+        ],
+      },
       'fairlead_xdp_',
       [
         'device{device="eth0",state="on"} 1',

@@ -11,8 +11,8 @@ import type {
   FrameSample,
   FrameSizeFigures,
 } from '../../../../bench/packets/report/frames/figures.ts';
+import { frameTables } from '../../../../bench/packets/report/frames/frame-cells.ts';
 import { nodeAlone } from '../../../../bench/packets/report/frames/node-alone.ts';
-import { frameTables } from '../../../../bench/packets/report/frames/table.ts';
 import { framesMarkdown } from '../../../../bench/packets/report/markdown.ts';
 
 const frames = (nsEach: number, lost = 0): FrameSample => ({

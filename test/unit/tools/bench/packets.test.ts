@@ -4,13 +4,13 @@ import { describe, expect, test } from 'vitest';
 import { added, NOTHING_COUNTED, perRun, sumCounts } from '../../../../bench/packets/programs.ts';
 import type { PacketReport, SizeFigures } from '../../../../bench/packets/report/figures.ts';
 import { packetMarkdown } from '../../../../bench/packets/report/markdown.ts';
+import { programCells, rateCells } from '../../../../bench/packets/report/rate-cells.ts';
 import {
   medianRate,
   perCoreSecond,
   ratioTo,
   shareOf,
 } from '../../../../bench/packets/report/ratios.ts';
-import { programCells, rateCells } from '../../../../bench/packets/report/table.ts';
 import { otherObjects } from '../../../../bench/packets/site/objects.ts';
 import { asText } from '../../../../tools/bench/lib/tables.ts';
 import type { Sample } from '../../../../tools/lab/columns/traffic.ts';

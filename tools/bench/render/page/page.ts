@@ -5,8 +5,8 @@ import { type BenchReport, COLUMN_LABELS, type RollFigures } from '../../report/
 import { LEGEND, machineText, rollTitle, sizeTitle, skippedLines } from '../cell-text.ts';
 import { reportSvg } from '../svg/figure.ts';
 import { content, element } from '../svg/markup.ts';
+import { table } from './size-table.ts';
 import { PAGE_STYLE } from './style.ts';
-import { table } from './table.ts';
 
 export function reportHtml(report: BenchReport): string {
   const { sizes, roll, columns } = report;

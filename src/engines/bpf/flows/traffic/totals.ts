@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packets and bytes of each frontend: of its connections that have ended (fl_traffic), and of those that live.
 import { FAMILIES, type Family } from '../../../../model/types.ts';
+import type { ConnTables } from '../../conn/conn-table.ts';
 import { readConns } from '../../conn/reader.ts';
-import type { ConnTables } from '../../conn/table.ts';
 import type { ConnRecord } from '../../layout/conn-layout.ts';
 import { decodeU32, PROTOCOL_NUMBER } from '../../layout/layout.ts';
 import type { ArrayTable, Tables } from '../../state/tables.ts';

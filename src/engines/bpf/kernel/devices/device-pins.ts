@@ -5,7 +5,7 @@ import type { BpfLink } from '../../../../sys/native.ts';
 import * as native from '../../../../sys/native.ts';
 import type { Direction } from '../../devices/device-links.ts';
 import { codeOf } from '../../errors.ts';
-import { DEVICE_PROGRAMS, XDP_PROGRAM } from '../../layer.ts';
+import { DEVICE_PROGRAMS, EARLY_PROGRAMS } from '../../layer.ts';
 import { parseLinkPin, pinsIn, unpin } from '../loader/pins.ts';
 
 export interface DevicePin {
@@ -16,11 +16,14 @@ export interface DevicePin {
   readonly device: string;
 }
 
-/** Of links of XDP. */
-export const xdpPins = (folder: string): readonly Pick<DevicePin, 'path' | 'device'>[] =>
+/** Of links of early paths, or of one of them. */
+export const earlyPins = (
+  folder: string,
+  programs = EARLY_PROGRAMS,
+): readonly Pick<DevicePin, 'path' | 'device'>[] =>
   pinsIn(folder).flatMap((pin) => {
     const { program, device } = parseLinkPin(pin);
-    if (program !== XDP_PROGRAM || device === undefined) return [];
+    if (!programs.includes(program) || device === undefined) return [];
     return [{ path: join(folder, pin), device }];
   });
 

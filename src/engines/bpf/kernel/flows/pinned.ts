@@ -4,7 +4,7 @@
 import { FairleadError } from '../../../../errors.ts';
 import type { BpfMap } from '../../../../sys/native.ts';
 import type { Connections } from '../../../connections.ts';
-import { CONN_MAPS, type ConnTables, connTables } from '../../conn/table.ts';
+import { CONN_MAPS, type ConnTables, connTables } from '../../conn/conn-table.ts';
 import { connectionsOf } from '../../flows/connections.ts';
 import { mapNamed } from '../loader/attach.ts';
 import { openPinned } from '../loader/open-pinned.ts';

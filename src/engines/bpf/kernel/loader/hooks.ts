@@ -58,7 +58,6 @@ export function checkPinnedLinks(hooks: readonly Hook[], folder: PinFolder): voi
 
 function attachTo(program: BpfProgram, target: Target): BpfLink {
   if (target.kind === 'cgroup') return program.attachCgroup(target.path);
-  if (target.at === 'xdp') return program.attachXdp(target.ifindex);
   return program.attachTc(target.ifindex, target.at);
 }
 

@@ -4,14 +4,8 @@
 import { lstatSync, mkdirSync, readdirSync, rmdirSync, unlinkSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { FairleadError } from '../../../../errors.ts';
-import { isHookProgram, XDP_PROGRAM } from '../../layer.ts';
-import {
-  isFormerPin,
-  type MapVersions,
-  mapPin,
-  type PinnedMap,
-  parseMapPin,
-} from '../../layout/versions.ts';
+import { EARLY_PROGRAMS, isHookProgram } from '../../layer.ts';
+import { type MapVersions, mapPin, type PinnedMap, parseMapPin } from '../../layout/versions.ts';
 
 export interface PinFolder {
   readonly maps: string;
@@ -45,10 +39,10 @@ export function parseLinkPin(pin: string): { program: string; device: string | u
   return { program, device: name };
 }
 
-/** As they are to be removed: what XDP leaves is for the programs of tc. */
-const xdpFirst = (pins: readonly string[]): readonly string[] => {
-  const isXdp = (pin: string): boolean => parseLinkPin(pin).program === XDP_PROGRAM;
-  return [...pins.filter(isXdp), ...pins.filter((pin) => !isXdp(pin))];
+/** As they are to be removed: what early paths leave is for the programs of tc. */
+const earlyFirst = (pins: readonly string[]): readonly string[] => {
+  const isEarly = (pin: string): boolean => EARLY_PROGRAMS.includes(parseLinkPin(pin).program);
+  return [...pins.filter(isEarly), ...pins.filter((pin) => !isEarly(pin))];
 };
 
 const isLinkPin = (pin: string): boolean => isHookProgram(parseLinkPin(pin).program);
@@ -78,16 +72,11 @@ function refuseOtherVersions(bpfRoot: string, versions?: MapVersions): void {
 export function listPins(bpfRoot: string): { readonly links: string[]; readonly maps: string[] } {
   const { links, maps } = pinFolder(bpfRoot);
   return {
-    links: xdpFirst(pinsIn(links).filter(isLinkPin)).map((pin) => join(links, pin)),
+    links: earlyFirst(pinsIn(links).filter(isLinkPin)).map((pin) => join(links, pin)),
     maps: pinsIn(maps)
-      .filter((pin) => parseMapPin(pin) !== undefined || isFormerPin(pin))
+      .filter((pin) => parseMapPin(pin) !== undefined)
       .map((pin) => join(maps, pin)),
   };
-}
-
-/** Programs that still use these maps keep them. */
-export function unpinFormer(bpfRoot: string): void {
-  for (const path of listPins(bpfRoot).maps) if (isFormerPin(basename(path))) unpin(path);
 }
 
 /** A map that is pinned in any version; undefined: it is not. */

@@ -9,12 +9,12 @@ import { entriesOf, merge, putAbsent, TYPE } from '../../migration/entries.ts';
 import { fieldAt } from '../../migration/fields.ts';
 import { pinFolder, pinsIn } from '../loader/pins.ts';
 import { fieldsOf, type Known } from './changes.ts';
+import { openTableCarry, type TableCarry, type TablePart } from './conn-table-carry.ts';
 import { addCounters } from './counters.ts';
 import { oldGenerations, removeOtherGenerations } from './generations.ts';
 import { closePairs, fillPair, openPairs, type Pair } from './pairs.ts';
 import { removeFields } from './records.ts';
 import { carryStorage, type StoragePart } from './storage.ts';
-import { openTableCarry, type TableCarry, type TablePart } from './table.ts';
 
 export interface Carry {
   /** Those that got another layout or size. */

@@ -21,6 +21,7 @@ import { pathsOf, pinFolder, pinsIn } from '../loader/pins.ts';
 import { takeBack, type Undo } from '../loader/undo.ts';
 import { type Carry, carryOver, NOTHING_TO_CARRY } from './carry.ts';
 import { type Change, declaredMaps, fieldsOf, findChanges, type Known } from './changes.ts';
+import type { TablePart } from './conn-table-carry.ts';
 import {
   beginGeneration,
   oldGenerations,
@@ -31,7 +32,6 @@ import {
 import { closePairs, fillPair, openPairs } from './pairs.ts';
 import { readChecked, writeChecked, writeFields } from './records.ts';
 import type { StoragePart } from './storage.ts';
-import type { TablePart } from './table.ts';
 
 export interface MigrationOptions {
   readonly bpfRoot: string;

@@ -7,35 +7,40 @@ import type { Logger } from '../../../../log.ts';
 import type { Family } from '../../../../model/types.ts';
 import type { Plan, ServiceKey } from '../../../../plan/types.ts';
 import { SYSTEM_CLOCK } from '../../../../sys/clock.ts';
-import type { NetworkFollower } from '../../../../sys/netlink/follow.ts';
+import type { NetworkFollower } from '../../../../sys/netlink/network.ts';
 import type { Entry } from '../../../entry.ts';
 import type { CookieView, DeviceView, TableFill } from '../../../snapshot.ts';
-import { CONN_MAPS, type ConnTables, connTables, digitOf, hasConns } from '../../conn/table.ts';
+import {
+  CONN_MAPS,
+  type ConnTables,
+  connTables,
+  digitOf,
+  hasConns,
+} from '../../conn/conn-table.ts';
+import { createDeviceFollower, type DeviceFollower } from '../../devices/device-follower.ts';
 import { deviceTable } from '../../devices/device-table.ts';
-import { createDeviceFollower, type DeviceFollower } from '../../devices/follower.ts';
+import type { AdoptEarlyPath, EarlyPathParts, OpenEarlyPath } from '../../devices/early-path.ts';
 import { lackOfHooks } from '../../devices/lack-of-hooks.ts';
 import type { DevicePolicy } from '../../devices/policy.ts';
-import { createDirectPort } from '../../direct-return/direct-port.ts';
+import type { SecretFile } from '../../direct-return/kernel/cookie-follow.ts';
+import { openDirectReturn } from '../../direct-return/kernel/open.ts';
 import type { Totals } from '../../flows/traffic/totals.ts';
 import type { Features, PacketSettings } from '../../layout/packet-layout.ts';
 import { parseMapPin } from '../../layout/versions.ts';
 import { markOlderConns } from '../../rows/marks.ts';
-import { createPeers } from '../../rows/peers.ts';
 import { followPing } from '../../rows/ping.ts';
 import { type NameSockets, namedSockets } from '../../rows/refused-sockets.ts';
 import type { PodDevice } from '../../scope/judge.ts';
 import type { ArrayTable, DirectTables } from '../../state/tables.ts';
 import { removeFiltersOf } from '../devices/clsact.ts';
-import { detachPinned, devicePins, xdpPins } from '../devices/device-pins.ts';
+import { detachPinned, devicePins, earlyPins } from '../devices/device-pins.ts';
+import { EARLY_PATHS } from '../devices/early-paths.ts';
 import { createKernelLinks, type TcOrder } from '../devices/kernel-links.ts';
 import { createTotalsReader, type LastTotals } from '../flows/traffic/reader.ts';
 import { listPins, pinFolder, unpin } from '../loader/pins.ts';
 import { arrayTable, hashTable, kernelTables } from '../maps/kernel.ts';
 import { forgetAnswered } from '../retire/former-flows.ts';
 import { mayHaveFormer } from '../retire/former-proxy.ts';
-import { type OpenXdp, prepareXdp } from '../xdp/open.ts';
-import type { XdpObjects } from '../xdp/programs.ts';
-import { followCookies, type SecretFile } from './cookie-follow.ts';
 import type { DevicePrograms } from './programs.ts';
 import { followSettings } from './settings.ts';
 import { type Look, startSweeping } from './sweeping.ts';
@@ -43,8 +48,8 @@ import { type Look, startSweeping } from './sweeping.ts';
 export interface DeviceSettings {
   readonly policy: DevicePolicy;
   readonly order: TcOrder;
-  /** --xdp; undefined: off. */
-  readonly xdp?: readonly string[];
+  /** What early paths are to use, by their names; absent: nothing. */
+  readonly early?: Readonly<Record<string, readonly string[]>>;
 }
 
 export interface PacketLayer {
@@ -87,7 +92,7 @@ export interface PacketLayerParts {
   readonly programs: Promise<DevicePrograms>;
   /** The program that ends expired connections. */
   readonly sweepObject: Uint8Array;
-  readonly xdpObjects: XdpObjects;
+  readonly readObject: EarlyPathParts['readObject'];
   readonly bpfRoot: string;
   readonly sizes: Readonly<Record<string, number>>;
   /** TCP connections to a backend that is gone are reset. */
@@ -154,12 +159,11 @@ export async function openPacketLayer(
       : undefined;
     const conns = (): ConnTables => connTables(loaded.map);
     const traffic = arrayTable(loaded.map('fl_traffic'));
-    const direct = {
-      backendNode: arrayTable(loaded.map('fl_backend_node')),
-      localBackend: hashTable(loaded.map('fl_local_be')),
-    };
-    const peers = createPeers(hashTable(loaded.map('fl_peer')), log);
-    const cookies = followCookies(loaded.map('fl_cookie'), parts.secretFile, log);
+    const directReturn = openDirectReturn(loaded, {
+      ...{ secretFile: parts.secretFile, log },
+      isAble: parts.hasDirectReturn && features.directReturn,
+    });
+    opened.push(directReturn);
     const buckets = (family: Family): number =>
       loaded.map(`fl_client${digitOf(family)}`).info.maxEntries;
     const shared = kernelTables(loaded.map);
@@ -167,19 +171,20 @@ export async function openPacketLayer(
     const marks = arrayTable(loaded.map('fl_mark'));
     const counts = arrayTable(loaded.map('fl_conn_count'));
     const tables = { marks, counts, buckets, shared };
-    const adoptXdp = await prepareXdp(settings.xdp ?? [], loaded, parts);
+    const adopt = await prepareEarlyPaths(settings, loaded, parts);
     await parts.beforeLinks?.();
-    const xdp = adoptXdp();
-    if (xdp !== undefined) opened.push(xdp);
+    const early: OpenEarlyPath[] = [];
+    for (const one of adopt) {
+      const path = one();
+      if (path === undefined) continue;
+      early.push(path);
+      opened.push(path);
+    }
     markOlderConns(loaded.map('fl_mark'), () => hasConns(conns()));
-    opened.push(cookies);
-    const isAble =
-      parts.hasDirectReturn && parts.features.directReturn && cookies.lack === undefined;
-    const directPort = createDirectPort(runtime, parts.network, isAble);
-    opened.push(directPort);
+    const { wasOpen: hadDirectReturn } = directReturn.begin(runtime, parts.network);
     const totals = createTotalsReader({ conns, traffic, frontend }, log, { last: parts.totals });
     opened.push(totals);
-    const follower = followDevices(settings, loaded, { ...parts, xdp });
+    const follower = followDevices(settings, loaded, { ...parts, early });
     parts.afterLinks?.();
     opened.push(follower);
     const lack = lackOfHooks(follower.devices());
@@ -202,26 +207,27 @@ export async function openPacketLayer(
       latestTotals: () => totals.latest(),
       fill: () => sweeping.fill(),
       traffic,
-      direct,
-      hadDirectReturn: directPort.wasOpen,
-      noDirectReturn: cookies.lack,
-      cookies: () => cookies.view(),
+      direct: directReturn.tables,
+      hadDirectReturn,
+      noDirectReturn: directReturn.lack,
+      cookies: () => directReturn.cookies(),
       features,
       nameSockets: namedSockets(hashTable(loaded.map('fl_refused_sock')), runtime),
       follow(plan, changed) {
         followed.node(plan.node);
         followAddresses?.(plan, changed);
-        peers.follow(plan.node);
-        directPort.follow(plan);
+        directReturn.follow(plan);
       },
-      begin: () => xdp?.begin(),
+      begin() {
+        for (const path of early) path.begin();
+      },
       leaveNew: (isLeft) => {
         followed.leaveNew(isLeft);
         if (isLeft) forget(bpfRoot, log);
       },
-      audit: ({ node }) => [...peers.audit(node), ...directPort.audit(), ...cookies.audit()],
+      audit: ({ node }) => directReturn.audit(node),
       repair() {
-        const devices = [...follower.repair(), ...(xdp?.repair() ?? [])];
+        const devices = [...follower.repair(), ...early.flatMap((path) => path.repair())];
         if (devices.length > 0)
           log.warn({ devices }, 'programs that somebody detached are attached again');
       },
@@ -233,6 +239,13 @@ export async function openPacketLayer(
   }
 }
 
+const prepareEarlyPaths = (
+  { early }: DeviceSettings,
+  loaded: DevicePrograms,
+  parts: PacketLayerParts,
+): Promise<readonly AdoptEarlyPath[]> =>
+  Promise.all(EARLY_PATHS.map((path) => path.prepare(early?.[path.name] ?? [], loaded, parts)));
+
 /** Closing it keeps the programs attached. */
 function followDevices(
   { policy, order }: DeviceSettings,
@@ -243,13 +256,13 @@ function followDevices(
     network,
     beforeLink,
     isAgain,
-    xdp,
+    early,
   }: Pick<PacketLayerParts, 'bpfRoot' | 'log' | 'network' | 'beforeLink' | 'isAgain'> & {
-    readonly xdp: OpenXdp | undefined;
+    readonly early: readonly OpenEarlyPath[];
   },
 ): DeviceFollower {
   const follower = createDeviceFollower({
-    xdp,
+    early,
     ...{ network, policy, isAgain, clock: SYSTEM_CLOCK, log },
     table: deviceTable(hashTable(map('fl_device'))),
     links: createKernelLinks({
@@ -258,7 +271,7 @@ function followDevices(
       links: () => network.current().links.values(),
     }),
   });
-  xdp?.follow(follower, network);
+  for (const path of early) path.follow(follower, network);
   return follower;
 }
 
@@ -277,7 +290,7 @@ export const PACKET_MAPS: readonly string[] = [
  */
 export function removePacketLayer(bpfRoot: string): void {
   const { links } = pinFolder(bpfRoot);
-  for (const { path } of [...xdpPins(links), ...devicePins(links)])
+  for (const { path } of [...earlyPins(links), ...devicePins(links)])
     detachPinned(path, removeFiltersOf);
   for (const path of listPins(bpfRoot).maps) {
     if (PACKET_MAPS.includes(parseMapPin(basename(path))?.map ?? '')) unpin(path);

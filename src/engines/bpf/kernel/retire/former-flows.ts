@@ -6,8 +6,14 @@ import { FAMILIES, type Protocol } from '../../../../model/types.ts';
 import { type BpfMap, openPinnedMap } from '../../../../sys/native.ts';
 import type { ConnectionView } from '../../../connections.ts';
 import { tickOfNow } from '../../conn/clock.ts';
+import {
+  CONN_MAPS,
+  type ConnTables,
+  connTables,
+  expire,
+  isExpired,
+} from '../../conn/conn-table.ts';
 import { readConns } from '../../conn/reader.ts';
-import { CONN_MAPS, type ConnTables, connTables, expire, isExpired } from '../../conn/table.ts';
 import { viewOf } from '../../flows/packet-connections.ts';
 import type { ConnRecord } from '../../layout/conn-layout.ts';
 import { protocolOf } from '../../layout/layout.ts';

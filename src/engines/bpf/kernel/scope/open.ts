@@ -3,13 +3,13 @@
 import type { Logger } from '../../../../log.ts';
 import { SYSTEM_CLOCK } from '../../../../sys/clock.ts';
 import { type BpfMap, openRingBuffer } from '../../../../sys/native.ts';
-import type { NetworkFollower } from '../../../../sys/netlink/follow.ts';
+import type { NetworkFollower } from '../../../../sys/netlink/network.ts';
 import type { ScopeView, SocketScope } from '../../../snapshot.ts';
 import type { PodDevice } from '../../scope/judge.ts';
 import { plainNamespaces } from '../../scope/plain.ts';
 import { encodeScope, netnsKey, UNKNOWN_NETNS } from '../../scope/state.ts';
-import { followScopes, NOTHING_KNOWN, type ScopeFollower } from './follower.ts';
 import { lookAt, pathsByCookie, reasonOfNoEntry } from './look.ts';
+import { followScopes, NOTHING_KNOWN, type ScopeFollower } from './scope-follower.ts';
 
 /** What the programs are loaded with. */
 export interface ScopeChoice {

@@ -2,13 +2,14 @@
 // What programs look up besides a frontend. Each kind is written before the first frontend that needs it and
 // removed after the last: an agent that dies between two writes never leaves a frontend without them.
 // A new table of this kind is one more row of SATELLITES.
+
+import { LOCAL_BACKENDS } from '../../direct-return/local-backends.ts';
 import { encodeServiceName, encodeU32, NODE_PORTS_OFFSET, SIZE } from '../../layout/layout.ts';
 import { nameOf } from '../../layout/names.ts';
 import { writeFailure } from '../../state/failure.ts';
 import { addPort, removePort } from '../../state/ledger.ts';
 import type { Tables } from '../../state/tables.ts';
 import type { PreparedPort } from '../service-port/update.ts';
-import { LOCAL_BACKENDS } from './local-backends.ts';
 import { closeRanges, isNodePortKey, openRanges } from './service-ranges.ts';
 import { SOURCE_RANGES } from './source-ranges.ts';
 import { refusePort, type Satellite, type Sync } from './sync.ts';

@@ -3,6 +3,7 @@
 // changed only in single bytes, and marked before they are retired.
 import { exactList } from '../../../../lib/compact.ts';
 import type { Backend, BackendList } from '../../../../plan/types.ts';
+import { writeBackendNode, writeRealServer } from '../../direct-return/backend-nodes.ts';
 import { type BackendKey, backendKey, writeBackendKey } from '../../layout/backend-key.ts';
 import {
   BACKEND_STATE,
@@ -15,7 +16,6 @@ import type { Orphan } from '../../state/adopt.ts';
 import { type Allocation, TableFull } from '../../state/allocation/allocation.ts';
 import { allPorts, type Ledger, type PortRecord } from '../../state/ledger.ts';
 import { clear } from '../../state/tables.ts';
-import { writeBackendNode, writeRealServer } from './backend-nodes.ts';
 
 const ascending = (a: number, b: number): number => a - b;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where Maglev chooses and answers do not come by, connections have no records: the table knows their backends. When it
+// Where a lookup table decides and answers do not come by, connections have no records: the table knows their backends. When it
 // changes, the new set keeps the former table as its base, see bpf/packet/flow/stateless.h and ADR 48. A base is dispensable:
 // without it, connections whose entries differ end.
 import type { Protocol } from '../../../../model/types.ts';
@@ -21,7 +21,7 @@ import {
   tableBlock,
 } from '../../state/ledger.ts';
 import { storeWords } from '../../state/tables.ts';
-import { digestOf } from './maglev-content.ts';
+import { digestOf } from './lookup-content.ts';
 import type { RenderedFrontend, RenderedSet } from './render.ts';
 import { readEntries } from './runs.ts';
 
@@ -53,7 +53,7 @@ export function formerSet(
 ): SetRecord | undefined {
   if (!frontends.some((frontend) => isAsked(frontend, wanted))) return undefined;
   const held = record.frontends.find(({ id, sets: { outside } }) => {
-    const isTable = outside?.kind === 'maglev' || outside?.base !== undefined;
+    const isTable = outside?.lookup !== undefined || outside?.base !== undefined;
     return isTable && hasNoRecords(decodeFrontend(caches.frontend.value(id)));
   });
   const former = held?.sets.outside;
@@ -66,13 +66,13 @@ export function baseAfter(
   former: SetRecord,
   table: Uint32Array | undefined,
 ): Uint32Array | undefined {
-  const { base, maglev } = former;
+  const { base, lookup } = former;
   const ids =
     base === undefined
-      ? readEntries(slotBlock, tableBlock(former), maglev?.entries ?? 0)
+      ? readEntries(slotBlock, tableBlock(former), lookup?.entries ?? 0)
       : readEntries(slotBlock, baseBlock(former), base.entries);
   // Where its backend is gone the table decided, without records: those flows have the table's backend.
-  if (base !== undefined && maglev?.entries === base.entries) {
+  if (base !== undefined && lookup?.entries === base.entries) {
     const decided = readEntries(slotBlock, tableBlock(former), base.entries);
     for (const [entry, id] of ids.entries()) if (id === 0) ids[entry] = decided[entry] ?? 0;
   }

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Maglev table may be a hundred times as large as its set. Without room for it the set has a lesser kind, so that
+// A lookup table may be a hundred times as large as its set. Without room for it the set has a lesser kind, so that
 // the Service is served by the endpoints that it has.
+import { lookupOf } from '../../../../plan/decide/balancing.ts';
 import type { ServicePortPlan } from '../../../../plan/types.ts';
 import type { FailedEntry } from '../../../dataplane.ts';
 import { type Allocation, TableFull } from '../../state/allocation/allocation.ts';
 import type { SetRecord } from '../../state/ledger.ts';
 import type { EnsuredBackends } from './backends.ts';
-import type { WantedSet } from './maglev-content.ts';
+import type { WantedSet } from './lookup-content.ts';
 import type { RenderedSet } from './render.ts';
+import { setContent } from './set-content.ts';
 import { ensureSet, isEqual } from './sets.ts';
-import { setContent } from './table.ts';
 
 export type FullTable = Pick<FailedEntry, 'code' | 'map' | 'reason' | 'isServed'>;
 
@@ -24,7 +25,7 @@ export function contentsOf(
   }: { readonly made: Uint16Array | undefined; readonly former: SetRecord | undefined },
 ): readonly (() => WantedSet)[] {
   const wanted = (): WantedSet => ({ ...setContent(port, rendered, ids, made), former });
-  if (rendered.algorithm !== 'maglev') return [wanted];
+  if (lookupOf(rendered.algorithm) === undefined) return [wanted];
   const lesser = (['weighted-random', 'random'] as const).map((algorithm) => () => ({
     ...setContent(port, { ...rendered, algorithm }, ids),
     former,
@@ -46,8 +47,12 @@ export function ensureFirst(
       if (!(error instanceof TableFull) || index === contents.length - 1) throw error;
       // They end first, see endBases().
       if (allocation.ledger.bases.size > 0) throw error;
-      const held = formerMaglev(allocation, wanted);
-      lack ??= lackOf(error, held === undefined ? 'random choice' : 'the table that it has');
+      const held = formerLookup(allocation, wanted);
+      lack ??= lackOf(
+        error,
+        wanted,
+        held === undefined ? 'random choice' : 'the table that it has',
+      );
       if (held !== undefined) return { set: held, lack };
     }
   }
@@ -55,12 +60,14 @@ export function ensureFirst(
 }
 
 /** Of another size or with other weights, but with the same backends. */
-const formerMaglev = ({ record }: Allocation, { members }: WantedSet): SetRecord | undefined =>
+const formerLookup = ({ record }: Allocation, { members }: WantedSet): SetRecord | undefined =>
   record.sets.find(
-    (set) => set.kind === 'maglev' && !set.isDamaged && isEqual(set.members, members),
+    (set) => set.lookup !== undefined && !set.isDamaged && isEqual(set.members, members),
   );
 
-const lackOf = (error: TableFull, served: string): FullTable => ({
+const titleOf = ({ kind }: WantedSet): string => lookupOf(kind)?.title ?? kind;
+
+const lackOf = (error: TableFull, wanted: WantedSet, served: string): FullTable => ({
   ...{ code: 'MAP_FULL', map: error.map, isServed: true },
-  reason: `no room for its Maglev table, it is served by ${served}: ${error.fullMap}`,
+  reason: `no room for its ${titleOf(wanted)} table, it is served by ${served}: ${error.fullMap}`,
 });

@@ -17,7 +17,7 @@ import {
   without,
 } from '../../state/ledger.ts';
 import { baseAfter } from './base.ts';
-import { digestOf, isSameMaglev, type WantedSet } from './maglev-content.ts';
+import { digestOf, isSameLookup, type WantedSet } from './lookup-content.ts';
 import { writeRun } from './runs.ts';
 
 /**
@@ -29,13 +29,13 @@ export function ensureSet(allocation: Allocation, wanted: WantedSet): SetRecord 
   const { kind, members, table, former } = wanted;
   if (members.length === 0) return undefined;
   if (former !== undefined && isSameContent(former, wanted)) return former;
-  const ids = wanted.maglev?.ids();
+  const ids = wanted.lookup?.ids();
   const baseIds = former && baseAfter(ledger, former, ids);
   const known = record.sets.find((set) => !set.isDamaged && isSameContent(set, wanted));
   if (known !== undefined && baseIds === undefined) return known;
-  const maglev = wanted.maglev &&
-    ids && { entries: ids.length, digest: digestOf(ids), shares: wanted.maglev.shares };
-  const content: SetContent = { kind, members, table, ...(maglev && { maglev }) };
+  const lookup = wanted.lookup &&
+    ids && { entries: ids.length, digest: digestOf(ids), shares: wanted.lookup.shares };
+  const content: SetContent = { kind, members, table, ...(lookup && { lookup }) };
   const { slotBlock } = ledger.tables;
   const { block, base } = takeRun(ledger, content, baseIds);
   writeRun(slotBlock, block, record.serviceId, members);
@@ -87,7 +87,7 @@ const isSameContent = (held: SetRecord, wanted: WantedSet): boolean =>
   held.kind === wanted.kind &&
   isEqual(held.members, wanted.members) &&
   isEqual(held.table, wanted.table) &&
-  isSameMaglev(held.maglev, wanted.maglev);
+  isSameLookup(held.lookup, wanted.lookup);
 
 export function isEqual(a: readonly number[], b: readonly number[]): boolean {
   return a.length === b.length && a.every((id, index) => id === b[index]);

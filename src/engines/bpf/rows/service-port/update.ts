@@ -4,7 +4,7 @@
 // (what no frontend refers to any more is marked and retired).
 // If prepare fails, nothing is visible, and everything it allocated is freed.
 // Bookkeeping over Tables; makes no system call.
-import { wantsIpip } from '../../../../plan/decide/forwarding.ts';
+import { wantsIpip } from '../../../../plan/direct-return/asked.ts';
 import type { ServiceKey, ServicePortPlan } from '../../../../plan/types.ts';
 import { backendKey } from '../../layout/backend-key.ts';
 import {
@@ -29,7 +29,7 @@ import {
   without,
 } from '../../state/ledger.ts';
 import { clear, type Tables } from '../../state/tables.ts';
-import { madeTable } from '../maglev-tables.ts';
+import { madeTable } from '../lookup-tables.ts';
 import { countFrontend, isNodePortKey } from '../satellites/service-ranges.ts';
 import { ensureBackends, retireBackends } from './backends.ts';
 import { forgetGone, formerSet } from './base.ts';

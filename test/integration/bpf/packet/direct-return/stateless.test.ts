@@ -2,7 +2,7 @@
 // Direct return and IPIP where Maglev chooses: packets are sent on by the table, and only flows whose entry is another one
 // in the base have a record.
 import { beforeEach, describe, expect, test } from 'vitest';
-import { encodeNodeAddress } from '../../../../../src/engines/bpf/layout/direct-layout.ts';
+import { encodeNodeAddress } from '../../../../../src/engines/bpf/direct-return/direct-layout.ts';
 import type { Family, Protocol } from '../../../../../src/model/types.ts';
 import { entryOf, flowHash } from '../../../../../src/plan/maglev/hash.ts';
 import { buildFrame } from '../../../../support/packets/build.ts';

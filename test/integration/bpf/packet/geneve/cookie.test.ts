@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cookies of direct return: what has none that the cluster's secrets make is dropped, whatever its source.
 import { beforeEach, describe, expect, test } from 'vitest';
-import type { Cookies } from '../../../../../src/engines/bpf/layout/direct-layout.ts';
+import type { Cookies } from '../../../../../src/engines/bpf/direct-return/direct-layout.ts';
 import { FAMILIES } from '../../../../../src/model/types.ts';
 import { buildFrame, withDf } from '../../../../support/packets/build.ts';
 import { cookieOf, sipHash } from '../../../../support/packets/cookie.ts';

@@ -2,13 +2,13 @@
 // Direct return at the node that chooses the backend: requests leave in Geneve, as they came.
 
 import { beforeEach, describe, expect, test } from 'vitest';
-import { livingFlows } from '../../../../../src/engines/bpf/flows/sweep/recount.ts';
-import { kernelTables } from '../../../../../src/engines/bpf/kernel/maps/kernel.ts';
-import { phaseOf } from '../../../../../src/engines/bpf/layout/conn-layout.ts';
 import {
   decodePeer,
   encodeNodeAddress,
-} from '../../../../../src/engines/bpf/layout/direct-layout.ts';
+} from '../../../../../src/engines/bpf/direct-return/direct-layout.ts';
+import { livingFlows } from '../../../../../src/engines/bpf/flows/sweep/recount.ts';
+import { kernelTables } from '../../../../../src/engines/bpf/kernel/maps/kernel.ts';
+import { phaseOf } from '../../../../../src/engines/bpf/layout/conn-layout.ts';
 import { FAMILIES } from '../../../../../src/model/types.ts';
 import { editConns } from '../../../../support/dataplane/conn-text.ts';
 import { buildFrame, withDf } from '../../../../support/packets/build.ts';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // IPIP to real servers: requests leave as they came, behind one header, and their flows are those of direct return.
 import { beforeEach, describe, expect, test } from 'vitest';
-import { encodeNodeAddress } from '../../../../../src/engines/bpf/layout/direct-layout.ts';
+import { encodeNodeAddress } from '../../../../../src/engines/bpf/direct-return/direct-layout.ts';
 import { buildFrame, withDf } from '../../../../support/packets/build.ts';
 import { describeFrame } from '../../../../support/packets/describe.ts';
 import { readIpip } from '../../../../support/packets/ipip.ts';

@@ -9,7 +9,7 @@ import {
   encodeLocalBackendKey,
   encodeNodeAddress,
   encodePeer,
-} from '../../../../../src/engines/bpf/layout/direct-layout.ts';
+} from '../../../../../src/engines/bpf/direct-return/direct-layout.ts';
 import {
   DIRECT_MTU_OFFSET,
   DIRECT_PORT_OFFSET,

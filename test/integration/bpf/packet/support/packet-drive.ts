@@ -145,7 +145,7 @@ export class PacketDrive extends Drive {
   ): void {
     const value = encodeDevice({
       ...{ ifindex: TEST_DEVICE, snat, isPod, leadsToPod, dropsOthers, isUplink, isTunnel },
-      ...{ isXdpTarget: false, mac: undefined },
+      ...{ takesFrames: false, mac: undefined },
     });
     this.object.map('fl_device').put(encodeU32(TEST_DEVICE), value);
     this.#xdp?.putDevices({ snat, isPod, areTargets: XDP_FIRST !== 'left' });

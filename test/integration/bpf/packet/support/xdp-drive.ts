@@ -81,9 +81,9 @@ export class XdpDrive {
     isNextSecond = true,
   }: Devices = {}): void {
     for (const { ifindex, mac: own } of [UPLINK, SECOND, POD]) {
-      const isXdpTarget = areTargets && ifindex !== POD.ifindex;
+      const takesFrames = areTargets && ifindex !== POD.ifindex;
       const value = encodeDevice({
-        ...{ ifindex, isXdpTarget, snat, isPod },
+        ...{ ifindex, takesFrames, snat, isPod },
         mac: ifindex === UPLINK.ifindex ? mac : own,
         ...{ leadsToPod: isPod, dropsOthers: true, isUplink: !isPod, isTunnel: false },
       });

@@ -27,10 +27,10 @@ enterUplinks('each');
 const drive = sharedDrive();
 let xdp: XdpDrive;
 
-function putDevice(ifindex: number, isXdpTarget = false): void {
+function putDevice(ifindex: number, takesFrames = false): void {
   const snat = {};
   const value = encodeDevice({
-    ...{ ifindex, mac: UPLINK.mac, isXdpTarget, snat },
+    ...{ ifindex, mac: UPLINK.mac, takesFrames, snat },
     ...{ isPod: false, leadsToPod: false, dropsOthers: true, isUplink: true, isTunnel: false },
   });
   drive.object.map('fl_device').put(encodeU32(ifindex), value);

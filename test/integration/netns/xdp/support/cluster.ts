@@ -2,7 +2,7 @@
 // Two nodes on one wire, a client on the second one, and an agent with XDP on the first. What a network card does, the ends of
 // its veth pairs are told: the wire takes frames of XDP (gro), and senders fill in checksums (tx).
 import { fileURLToPath } from 'node:url';
-import type { DeviceView, XdpView } from '../../../../../src/engines/snapshot.ts';
+import type { DeviceView, EarlyView } from '../../../../../src/engines/snapshot.ts';
 import { start as startProcess } from '../../../../../src/sys/exec.ts';
 import { insideNamespace } from '../../../../../src/sys/netns.ts';
 import type { Agent } from '../../../../../tools/lab/agent.ts';
@@ -30,7 +30,7 @@ export interface XdpCluster {
   start(flags?: readonly string[]): Promise<Agent>;
   device(name?: string): Promise<DeviceView | undefined>;
   /** Waits until XDP of a device is in this state. */
-  untilXdp(state: XdpView['state'], name?: string): Promise<XdpView>;
+  untilXdp(state: EarlyView['state'], name?: string): Promise<EarlyView>;
   run(namespace: string, ...argv: readonly string[]): Promise<string>;
   /** Namespace of what is between the nodes. */
   readonly wire: string;

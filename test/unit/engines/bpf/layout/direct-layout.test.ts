@@ -2,7 +2,7 @@
 // The codecs of direct return against the C structs, and bytes by hand.
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import * as layout from '../../../../../src/engines/bpf/layout/direct-layout.ts';
+import * as layout from '../../../../../src/engines/bpf/direct-return/direct-layout.ts';
 import { readBtf } from '../../../../../src/sys/native.ts';
 import { bpfObjectPath } from '../../../../../src/sys/package.ts';
 

@@ -99,7 +99,7 @@ describe('bytes by hand', () => {
     expect(layout.decodeFeatures(new Uint8Array(72)), 'of an earlier version').toBeUndefined();
     const device = {
       ...{ ifindex: 7, snat: { IPv6: '2001:db8::11' }, isPod: true, leadsToPod: true },
-      ...{ isXdpTarget: true, dropsOthers: true, isUplink: true, isTunnel: true },
+      ...{ takesFrames: true, dropsOthers: true, isUplink: true, isTunnel: true },
       mac: '02:fe:00:00:00:0a',
     };
     expect(hex(layout.encodeDevice(device))).toBe(

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What becomes of the maps of connections: a map whose size follows from the number of connections cannot be copied by key.
 import { expect, test } from 'vitest';
+import { CONN_MAPS } from '../../../../../src/engines/bpf/conn/conn-table.ts';
 import { connSizes } from '../../../../../src/engines/bpf/conn/sizes.ts';
-import { CONN_MAPS } from '../../../../../src/engines/bpf/conn/table.ts';
 import type { PinnedMap } from '../../../../../src/engines/bpf/layout/versions.ts';
 import { CARRYING } from '../../../../../src/engines/bpf/migration/policy.ts';
 

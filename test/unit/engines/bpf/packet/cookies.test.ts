@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The secrets of direct return: what a file says, and that a file which says nothing that can be used changes nothing.
 import { beforeEach, describe, expect, test } from 'vitest';
-import { followCookies } from '../../../../../src/engines/bpf/kernel/packet/cookie-follow.ts';
+import { decodeCookies } from '../../../../../src/engines/bpf/direct-return/direct-layout.ts';
+import { followCookies } from '../../../../../src/engines/bpf/direct-return/kernel/cookie-follow.ts';
 import {
   readSecrets,
   type SecretsRead,
   viewOf,
-} from '../../../../../src/engines/bpf/kernel/packet/cookie-secrets.ts';
-import { decodeCookies } from '../../../../../src/engines/bpf/layout/direct-layout.ts';
+} from '../../../../../src/engines/bpf/direct-return/kernel/cookie-secrets.ts';
 
 const [A, B] = ['a'.repeat(32), 'b'.repeat(64)];
 

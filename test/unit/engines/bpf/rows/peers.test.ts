@@ -6,9 +6,9 @@ import {
   decodePeer,
   encodeNodeAddress,
   encodePeer,
-} from '../../../../../src/engines/bpf/layout/direct-layout.ts';
+} from '../../../../../src/engines/bpf/direct-return/direct-layout.ts';
+import { createPeers } from '../../../../../src/engines/bpf/direct-return/peers.ts';
 import type { RowTable } from '../../../../../src/engines/bpf/layout/rows.ts';
-import { createPeers } from '../../../../../src/engines/bpf/rows/peers.ts';
 import type { Peer } from '../../../../../src/plan/types.ts';
 
 let held: Map<string, number>;

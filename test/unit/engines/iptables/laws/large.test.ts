@@ -3,10 +3,10 @@
 // thousand roundings must not add up.
 import { expect, it } from 'vitest';
 import { render } from '../../../../../src/engines/iptables/rows/render.ts';
-import { createPlanner } from '../../../../../src/plan/planner.ts';
 import { CLUSTER, fixture, named, packetOf } from '../../../../conformance/story.ts';
 import { disagreement } from '../../../../support/iptables/agreement.ts';
 import { DEFAULTS } from '../../../../support/iptables/story-rulesets.ts';
+import { createPlanner } from '../../../../support/plan/planner.ts';
 
 const ENDPOINTS = 1_200;
 

@@ -6,12 +6,12 @@ import { render } from '../../../../../src/engines/iptables/rows/render.ts';
 import type { RenderSettings } from '../../../../../src/engines/iptables/rows/settings.ts';
 import { isServiceChain } from '../../../../../src/engines/iptables/rules/names.ts';
 import type { ObjectChange } from '../../../../../src/model/types.ts';
-import { createPlanner } from '../../../../../src/plan/planner.ts';
 import { CLUSTER, fixture, named } from '../../../../conformance/story.ts';
 import type { Hook, TracedPacket, World } from '../../../../support/iptables/packet.ts';
 import { DEFAULTS } from '../../../../support/iptables/story-rulesets.ts';
 import { trace } from '../../../../support/iptables/trace.ts';
 import { verdictOf } from '../../../../support/iptables/verdict.ts';
+import { createPlanner } from '../../../../support/plan/planner.ts';
 
 const NODE = '192.0.2.11';
 const POLICY = { spec: { externalTrafficPolicy: 'Local', healthCheckNodePort: 32000 } };

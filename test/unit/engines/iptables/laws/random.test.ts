@@ -3,8 +3,8 @@
 // Services get in each other's way.
 import fc from 'fast-check';
 import { describe, it } from 'vitest';
-import { createPlanner } from '../../../../../src/plan/planner.ts';
 import { drawn, storyOf } from '../../../../support/fixture/histories.ts';
+import { createPlanner } from '../../../../support/plan/planner.ts';
 import { atNight, repeatable } from '../../../../support/random.ts';
 import { history, settings } from '../../../plan/histories.ts';
 import { expectAgreement, SETTINGS } from './expect.ts';

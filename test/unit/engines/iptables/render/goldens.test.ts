@@ -8,11 +8,11 @@ import { expect, it } from 'vitest';
 import { render } from '../../../../../src/engines/iptables/rows/render.ts';
 import type { Ruleset } from '../../../../../src/engines/iptables/rules/types.ts';
 import type { Family } from '../../../../../src/model/types.ts';
-import { createPlanner } from '../../../../../src/plan/planner.ts';
 import { CLUSTER, fixture } from '../../../../conformance/story.ts';
 import { goldenName, REVIEWED } from '../../../../support/fixture/stories/reviewed.ts';
 import { printRuleset } from '../../../../support/iptables/print-ruleset.ts';
 import { DEFAULTS, storyRulesets } from '../../../../support/iptables/story-rulesets.ts';
+import { createPlanner } from '../../../../support/plan/planner.ts';
 
 const GOLDENS = join(import.meta.dirname, '..', 'goldens');
 const golden = (name: string): string => join(GOLDENS, `${name}.txt`);

@@ -2,9 +2,9 @@
 // What a renderer keeps of a cluster: names of chains, and rules of the chains that all Services share.
 import { expect, it } from 'vitest';
 import { createRenderer } from '../../../../../src/engines/iptables/rows/render.ts';
-import { createPlanner } from '../../../../../src/plan/planner.ts';
 import { heapBytes } from '../../../../support/heap.ts';
 import { DEFAULTS } from '../../../../support/iptables/story-rulesets.ts';
+import { createPlanner } from '../../../../support/plan/planner.ts';
 import { ready, SETTINGS, service, slice } from '../../../plan/support.ts';
 
 const SERVICES = 2_000;

@@ -5,10 +5,10 @@ import { createRenderer, render } from '../../../../../src/engines/iptables/rows
 import type { RenderSettings } from '../../../../../src/engines/iptables/rows/settings.ts';
 import type { Chain, Ruleset } from '../../../../../src/engines/iptables/rules/types.ts';
 import type { ObjectChange } from '../../../../../src/model/types.ts';
-import { createPlanner } from '../../../../../src/plan/planner.ts';
 import type { PlanSettings } from '../../../../../src/plan/types.ts';
 import { printRuleset } from '../../../../support/iptables/print-ruleset.ts';
 import { DEFAULTS } from '../../../../support/iptables/story-rulesets.ts';
+import { createPlanner } from '../../../../support/plan/planner.ts';
 import { ready, SETTINGS, service, slice } from '../../../plan/support.ts';
 
 const web = (name: string, number: number, endpoints: number): readonly ObjectChange[] => [

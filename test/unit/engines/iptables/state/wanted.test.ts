@@ -12,8 +12,8 @@ import {
 } from '../../../../../src/engines/iptables/state/diff/diff.ts';
 import { rulesetPrinter } from '../../../../../src/engines/iptables/state/wanted.ts';
 import type { ObjectChange } from '../../../../../src/model/types.ts';
-import { createPlanner } from '../../../../../src/plan/planner.ts';
 import { DEFAULTS } from '../../../../support/iptables/story-rulesets.ts';
+import { createPlanner } from '../../../../support/plan/planner.ts';
 import { ready, SETTINGS, service, slice } from '../../../plan/support.ts';
 
 const endpoints = (...last: readonly number[]) => last.map((one) => ready(`10.1.0.${one}`, 'n1'));

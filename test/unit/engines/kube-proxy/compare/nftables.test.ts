@@ -3,7 +3,7 @@
 // test/integration/netns/lifecycle/way-back.test.ts's.
 import { expect, test } from 'vitest';
 import { nftFrontends } from '../../../../../src/engines/kube-proxy/compare/nftables.ts';
-import type { MapElement } from '../../../../../src/sys/netlink/nft/table.ts';
+import type { MapElement } from '../../../../../src/sys/netlink/nft/map-elements.ts';
 
 const ADDRESS = [10, 96, 0, 10];
 const SIX = [0xfd, 0, 0, 0x96, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 10];

@@ -3,7 +3,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { resultOf } from '../../../../../src/lib/steps.ts';
-import { createPlanner, type Planner } from '../../../../../src/plan/planner.ts';
 import { countedIn, fill } from '../../../../../src/source/manifests/last-good/contents.ts';
 import { chunksOf, recalledInSteps } from '../../../../../src/source/manifests/last-good/format.ts';
 import {
@@ -13,6 +12,7 @@ import {
   putFailure,
   putText,
 } from '../../../../../src/source/manifests/manifest-store.ts';
+import { createPlanner, type TellingPlanner } from '../../../../support/plan/planner.ts';
 import { chance, SEED, some } from '../../../../support/random.ts';
 import { SETTINGS } from '../../../plan/support.ts';
 
@@ -20,7 +20,7 @@ const FOLDER = '/etc/manifests';
 
 interface Agent {
   store: ManifestStore;
-  planner: Planner;
+  planner: TellingPlanner;
 }
 
 function start(kept?: Buffer): Agent {

@@ -2,10 +2,10 @@
 // A report in every format, as goldens: `npx vitest run -u` writes them anew, and a reader looks at them.
 import { expect, test } from 'vitest';
 import { reportHtml } from '../../../../../tools/bench/render/page/page.ts';
+import { reportMarkdown, reportText } from '../../../../../tools/bench/render/report-text.ts';
 import { metricSvg, reportSvg } from '../../../../../tools/bench/render/svg/figure.ts';
 import { element } from '../../../../../tools/bench/render/svg/markup.ts';
 import { scaleOf } from '../../../../../tools/bench/render/svg/scale.ts';
-import { reportMarkdown, reportText } from '../../../../../tools/bench/render/table.ts';
 import { COLUMN_LABELS } from '../../../../../tools/bench/report/types.ts';
 import { SAMPLE } from '../report/sample.ts';
 

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import {
   lackOfDirectReturn,
   tryFrames,
-} from '../../../../../../src/engines/bpf/kernel/packet/direct-trial.ts';
+} from '../../../../../../src/engines/bpf/direct-return/kernel/direct-trial.ts';
 import type { BpfProgram } from '../../../../../../src/sys/native.ts';
 
 type Run = (frame: Uint8Array, words: Uint32Array) => readonly [retval: number, out: Uint8Array];

@@ -2,8 +2,8 @@
 // The signs of an earlier proxy, whose connections must not be reset.
 import { expect, test } from 'vitest';
 import { findFormerProxy } from '../../../../../../src/engines/bpf/kernel/retire/former-proxy.ts';
+import type { readConntrack } from '../../../../../../src/sys/conntrack/conntrack-table.ts';
 import type { ConntrackEntry } from '../../../../../../src/sys/conntrack/entry.ts';
-import type { readConntrack } from '../../../../../../src/sys/conntrack/table.ts';
 
 const PLAIN: ConntrackEntry = {
   protocol: 'TCP',
