@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Session affinity from one engine to the others: the maps of eBPF remember clients, and so do the lists of xt_recent and the sets of
-// nftables, which have the same names under kube-proxy. A hand-over copies what one place remembers to all others that
+// nftables, which have the same names under kube-proxy. A hand-over copies what one location remembers to all others that
 // have the Service; what is newer there stays.
 import { socketClients } from '../../engines/bpf/kernel/affinity/namespaces.ts';
 import {
@@ -21,20 +21,20 @@ import type { AffinityPort, Remembered } from '../../engines/predecessor.ts';
 import { FairleadError } from '../../errors.ts';
 
 /** Where clients are remembered. Rules of kube-proxy have the lists of fairlead's, and a table of their own. */
-type Place = 'maps' | 'lists' | typeof TABLE | typeof KUBE_PROXY;
+type AffinityLocation = 'maps' | 'lists' | typeof TABLE | typeof KUBE_PROXY;
 
 const TABLES = [TABLE, KUBE_PROXY] as const;
 
 /** Once the new engine has the Services, and as long as the old one has them. @returns how many entries are new */
 export async function handAffinity(
   bpfRoot: string,
-  from: readonly Exclude<Place, 'maps'>[] | 'maps',
+  from: readonly Exclude<AffinityLocation, 'maps'>[] | 'maps',
 ): Promise<number> {
-  const tables = new Map<Place, readonly AffinitySets[]>();
+  const tables = new Map<AffinityLocation, readonly AffinitySets[]>();
   for (const table of TABLES) tables.set(table, await affinityOfTable(table));
   const inTables = [...tables.values()].flat();
   if (!hasLists() && inTables.length === 0) return 0;
-  const sources: readonly Place[] = from === 'maps' ? ['maps'] : from;
+  const sources: readonly AffinityLocation[] = from === 'maps' ? ['maps'] : from;
   let count = 0;
   for (const source of sources) {
     const remembered = await rememberedIn(source, { bpfRoot, tables });
@@ -52,15 +52,15 @@ export async function handAffinity(
 
 interface Known {
   readonly bpfRoot: string;
-  readonly tables: ReadonlyMap<Place, readonly AffinitySets[]>;
+  readonly tables: ReadonlyMap<AffinityLocation, readonly AffinitySets[]>;
 }
 
 async function rememberedIn(
-  place: Place,
+  location: AffinityLocation,
   { bpfRoot, tables }: Known,
 ): Promise<readonly Remembered[]> {
-  if (place === 'maps') return (await withMaps(bpfRoot, (maps) => maps.remembered())) ?? [];
-  if (place !== 'lists') return (tables.get(place) ?? []).flatMap((sets) => sets.remembered);
+  if (location === 'maps') return (await withMaps(bpfRoot, (maps) => maps.remembered())) ?? [];
+  if (location !== 'lists') return (tables.get(location) ?? []).flatMap((sets) => sets.remembered);
   if (!hasLists()) return [];
   const ofTables = [...tables.values()].flat().flatMap(({ ports }) => ports);
   const ofMaps = await withMaps(bpfRoot, ({ ports }): readonly AffinityPort[] => ports);
