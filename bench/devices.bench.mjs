@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 const load = (path) => import(new URL(`../build/js/${path}`, import.meta.url));
-const { createDeviceFollower } = await load('engines/bpf/devices/follower.js');
+const { createDeviceFollower } = await load('engines/bpf/devices/device-follower.js');
 const { createKernelLinks } = await load('engines/bpf/kernel/devices/kernel-links.js');
 const { deviceTable } = await load('engines/bpf/devices/device-table.js');
 const { hashTable } = await load('engines/bpf/kernel/maps/kernel.js');

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws of the comparison, for every state of every story: fairlead's own rules do what its plan says, and the symbolic answer is
+// Laws of the comparison, for the last state of every story: fairlead's own rules do what its plan says, and the symbolic answer is
 // what single packets meet that are traced through the same rules by another program (test/support/iptables).
 import { expect, test } from 'vitest';
 import { numberOf, rangeOf } from '../../../src/compare/rules/ranges.ts';
@@ -15,14 +15,15 @@ import { type StoryState, storyRulesets } from '../../support/iptables/story-rul
 import { verdictOf } from '../../support/iptables/verdict.ts';
 import { comparedWith, sideOf, unexplained } from './recorded.ts';
 
-const STATES = storyRulesets().flatMap(({ story, states }) =>
-  states.map((state, index) => ({ name: `${story.name}, step ${index}`, state })),
-);
+const STATES = storyRulesets().map(({ story, states }) => ({
+  name: story.name,
+  state: states.at(-1)!,
+}));
 
 const textIn = ({ rulesets }: StoryState, family: 'IPv4' | 'IPv6'): string =>
   printRuleset(rulesets.find((one) => one.family === family)!);
 
-test('the rules of every state do what its plan says', () => {
+test('the rules of every story do what its plan says', () => {
   let classes = 0;
   const found = STATES.flatMap(({ name, state }) =>
     FAMILIES.flatMap((family) => {
@@ -34,7 +35,7 @@ test('the rules of every state do what its plan says', () => {
     }),
   );
   expect(found).toEqual([]);
-  expect(classes).toBeGreaterThan(10_000);
+  expect(classes).toBeGreaterThan(5_000);
 });
 
 test('classes have the answer of each of their packets', () => {
@@ -49,7 +50,7 @@ test('classes have the answer of each of their packets', () => {
     }
   }
   expect(wrong.slice(0, 5)).toEqual([]);
-  expect(asked).toBeGreaterThan(5_000);
+  expect(asked).toBeGreaterThan(3_000);
 });
 
 const SIDES = new WeakMap<StoryState, Map<string, ReturnType<typeof sideOf>>>();

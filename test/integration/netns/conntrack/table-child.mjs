@@ -6,7 +6,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { createInterface } from 'node:readline';
 
 const load = (path) => import(join(process.argv[2], path));
-const { readConntrack, deleteConntrack } = await load('sys/conntrack/table.js');
+const { readConntrack, deleteConntrack } = await load('sys/conntrack/conntrack-table.js');
 const { messagesIn, joined } = await load('sys/netlink/wire.js');
 const { openNetlink } = await load('sys/native.js');
 

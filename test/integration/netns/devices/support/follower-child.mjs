@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 
 const [modules, input] = process.argv.slice(2);
 const load = (path) => import(join(modules, path));
-const { createDeviceFollower } = await load('engines/bpf/devices/follower.js');
+const { createDeviceFollower } = await load('engines/bpf/devices/device-follower.js');
 const { createKernelLinks } = await load('engines/bpf/kernel/devices/kernel-links.js');
 const { followNetwork } = await load('sys/netlink/follow.js');
 const { SYSTEM_CLOCK } = await load('sys/clock.js');
