@@ -138,7 +138,7 @@ const SETUPS: Readonly<Record<string, Setup>> = {
   'The agent does not start: the kernel': async (situation) => {
     situation.wrapper = withMounts('mount -t tmpfs none /sys/kernel/btf');
   },
-  'Services are served by iptables, not by eBPF': async (situation) => {
+  'Services are served by rules, not by eBPF': async (situation) => {
     const { node } = situation;
     const wrapper = withMounts('mount -t tmpfs none /sys/kernel/btf');
     const manifests = ['--manifests', node.manifests.path];
