@@ -15,7 +15,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   for (auto* add : {RegisterObject, RegisterMap, RegisterProgram, RegisterLink, RegisterRing,
                     RegisterTcQuery, RegisterNetlink, RegisterInspect, RegisterSystem,
                     RegisterGrace, RegisterIterate, RegisterSockDestroy, RegisterSockConnect,
-                    RegisterNetns, RegisterXtTargets, RegisterDescriptors}) {
+                    RegisterNetns, RegisterXtTargets, RegisterDescriptors, RegisterRelay}) {
     add(env, *addon, exports);
   }
   return exports;

@@ -19,6 +19,7 @@ struct Addon {
   Napi::FunctionReference link;
   Napi::FunctionReference ring;
   Napi::FunctionReference netlink;
+  Napi::FunctionReference relay;
   // The state for the handle under construction; null when JavaScript calls a constructor directly.
   void* pending = nullptr;
   std::shared_ptr<GraceMaps> grace;
@@ -41,6 +42,7 @@ void RegisterSockConnect(Napi::Env env, Addon& addon, Napi::Object exports);
 void RegisterNetns(Napi::Env env, Addon& addon, Napi::Object exports);
 void RegisterXtTargets(Napi::Env env, Addon& addon, Napi::Object exports);
 void RegisterDescriptors(Napi::Env env, Addon& addon, Napi::Object exports);
+void RegisterRelay(Napi::Env env, Addon& addon, Napi::Object exports);
 
 }  // namespace fairlead
 

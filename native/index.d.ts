@@ -36,6 +36,8 @@ export {
   netnsAddresses,
   netnsCookie,
   openNetlink,
+  openRelay,
+  type Relay,
   xtTargets,
 } from './types/network.js';
 export {
@@ -58,6 +60,7 @@ export {
   mountBpffs,
   possibleCpus,
   receiveDescriptors,
+  releaseProgram,
   sendDescriptors,
   setTrimThreshold,
   unmount,

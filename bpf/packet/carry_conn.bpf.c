@@ -15,20 +15,12 @@ CONN_ARRAY(fl_from_conn4, conn4);
 CONN_ARRAY(fl_from_conn6, conn6);
 CONN_ARRAY(fl_from_client4, client_bucket);
 CONN_ARRAY(fl_from_client6, client_bucket);
-
 CONN_ARRAY(fl_from_traf4, conn_traffic);
 CONN_ARRAY(fl_from_traf6, conn_traffic);
-/* In place of these if the other table is of a version before 3. */
-CONN_ARRAY(fl_from_wide4, traffic);
-CONN_ARRAY(fl_from_wide6, traffic);
-
-/* Set before load: the other table has fl_from_wide. */
-const volatile bool from_former = false;
 
 CONN_ELEMENT(from_conn_at, fl_from_conn)
 CONN_ELEMENT(from_bucket_at, fl_from_client)
 CONN_ELEMENT(from_traffic_at, fl_from_traf)
-CONN_ELEMENT(from_wide_at, fl_from_wide)
 
 /* Written by the agent before a round, then by the program. One element. */
 struct carrying {
@@ -68,22 +60,16 @@ static __always_inline bool copy_from(__u32 index, union conn_record *copy, enum
 	return r;
 }
 
-static __always_inline struct traffic from_traffic(const void *element)
-{
-	return from_former ? *(const struct traffic *)element : traffic_of(element);
-}
-
 /* Of a later round only what is more than has been counted here since. */
 static __always_inline void carry_traffic(__u32 from, __u32 to, enum family family)
 {
-	const void *element =
-		from_former ? from_wide_at(from, family) : from_traffic_at(from, family);
+	const struct conn_traffic *f = from_traffic_at(from, family);
 	struct conn_traffic *t = conn_traffic_at(to, family);
 	struct traffic old, new;
 
-	if (!element || !t)
+	if (!f || !t)
 		return;
-	old = from_traffic(element);
+	old = traffic_of(f);
 	new = traffic_of(t);
 	if (old.packets > new.packets) {
 		t->packets = old.packets;

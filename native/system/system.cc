@@ -2,13 +2,16 @@
 // System calls that Node lacks, and facts about this machine.
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <link.h>
 #include <malloc.h>
 #include <sched.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include <climits>
 #include <cstring>
@@ -122,6 +125,25 @@ Napi::Value SetTrimThreshold(const Napi::CallbackInfo& info) {
   return Napi::Boolean::New(info.Env(), is_set);
 }
 
+// Pages of the program's own read-only segments. They are those of its file: nothing is lost, and
+// what is used is mapped again.
+int ReleaseSegments(struct dl_phdr_info* program, size_t, void*) {
+  uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  for (int i = 0; i < program->dlpi_phnum; i++) {
+    const ElfW(Phdr)& segment = program->dlpi_phdr[i];
+    if (segment.p_type != PT_LOAD || (segment.p_flags & PF_W) != 0) continue;
+    uintptr_t begin = (program->dlpi_addr + segment.p_vaddr + page - 1) & ~(page - 1);
+    uintptr_t end = (program->dlpi_addr + segment.p_vaddr + segment.p_memsz) & ~(page - 1);
+    if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  }
+  return 1;  // The first one is the program, the others are libraries.
+}
+
+Napi::Value ReleaseProgram(const Napi::CallbackInfo& info) {
+  dl_iterate_phdr(ReleaseSegments, nullptr);
+  return info.Env().Undefined();
+}
+
 Napi::Value LibbpfVersion(const Napi::CallbackInfo& info) {
   return Napi::String::New(info.Env(), std::to_string(libbpf_major_version()) + "." +
                                            std::to_string(libbpf_minor_version()));
@@ -139,6 +161,7 @@ void RegisterSystem(Napi::Env env, Addon&, Napi::Object exports) {
   exports.Set("lockExclusively", Napi::Function::New<LockExclusively>(env, "lockExclusively"));
   exports.Set("abstractListener", Napi::Function::New<AbstractListener>(env, "abstractListener"));
   exports.Set("setTrimThreshold", Napi::Function::New<SetTrimThreshold>(env, "setTrimThreshold"));
+  exports.Set("releaseProgram", Napi::Function::New<ReleaseProgram>(env, "releaseProgram"));
   exports.Set("libbpfVersion", Napi::Function::New<LibbpfVersion>(env, "libbpfVersion"));
 }
 

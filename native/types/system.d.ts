@@ -61,5 +61,11 @@ export function receiveDescriptors(
  */
 export function setTrimThreshold(bytes: number): boolean;
 
+/**
+ * madvise(2) with MADV_DONTNEED, for the program's own code and constants: what the process no longer uses is not resident any
+ * more. What it uses comes back from the page cache. Pages of libraries and of data stay.
+ */
+export function releaseProgram(): void;
+
 /** Version of the libbpf that was loaded, e.g. '1.1'. */
 export function libbpfVersion(): string;

@@ -53,7 +53,9 @@ export interface Capabilities {
    * Sockets of the agent stand between client and backend: at the addresses of Services, which the loopback device has, or
    * at ports of 127.0.0.1. Absent: the kernel serves without the agent.
    */
-  readonly relays?: 'addresses' | 'port-map';
+  readonly relays?: 'addresses' | 'port-map' | undefined;
+  /** Why their bytes pass through JavaScript; absent: a thread of the addon moves them. */
+  readonly slowRelay?: string | undefined;
 }
 
 const SOCKETS: PositionCapabilities = {
@@ -141,18 +143,17 @@ const RELAYED: PositionCapabilities = { ...PACKETS, protocols: ['TCP', 'UDP'] };
 
 /** USERSPACE: sockets of the agent, which need no privilege. Backends see an address of the node, whoever asks. */
 export const userspaceCapabilities = (
-  relays: NonNullable<Capabilities['relays']>,
+  relays: Capabilities['relays'],
+  slowRelay?: string,
 ): Capabilities => ({
-  dataplane: 'userspace',
-  families: FAMILIES,
+  ...{ dataplane: 'userspace', families: FAMILIES },
   serves: { pod: RELAYED, host: RELAYED, outside: RELAYED },
   changesSctpPorts: false,
   keepsLocalClients: false,
-  ...{ countsConnections: true, knowsNode: true, canBypass: false },
-  affinityClients: undefined,
+  ...{ countsConnections: true, knowsNode: true, canBypass: false, affinityClients: undefined },
   algorithms: ALGORITHM_NAMES.filter((name) => lookupOf(name) === undefined),
   directReturn: false,
-  relays,
+  ...{ relays, slowRelay },
 });
 
 /** What a dynamic set of one endpoint holds. */

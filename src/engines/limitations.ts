@@ -16,8 +16,10 @@ export const LIMITATIONS = {
   DIRECT_RETURN: 'there is no direct return%w: what goes to other nodes is masqueraded',
   PORT_MAP: 'addresses that the node lacks are at ports of 127.0.0.1: services -o wide has them',
   CLIENT_ADDRESS: 'endpoints see an address of the node instead of the client',
+  PROXY_PROTOCOL: 'fairlead.io/proxy-protocol names the client for TCP alone',
   RESETS: 'TCP connections that are to be dropped are reset',
   AGENT: 'connections end with the agent, and none begin without it',
+  SLOW_RELAY: 'bytes of TCP connections pass through JavaScript, several times slower: %r',
 } as const;
 
 export type LimitationCode = keyof typeof LIMITATIONS;
@@ -25,7 +27,8 @@ export type LimitationCode = keyof typeof LIMITATIONS;
 /** Of all that it serves. */
 export function limitationsOf(capabilities: Capabilities): readonly Limitation<LimitationCode>[] {
   const { dataplane, serves, countsConnections, knowsNode, canBypass } = capabilities;
-  const { affinityClients, directReturn, noDirectReturn, answersLoopback, relays } = capabilities;
+  const { affinityClients, directReturn, noDirectReturn, answersLoopback } = capabilities;
+  const { relays, slowRelay } = capabilities;
   const missing = ALGORITHM_NAMES.filter((name) => !capabilities.algorithms.includes(name));
   const unweighted = missing.filter((name) => !name.startsWith('weighted-'));
   const applies: Readonly<Record<LimitationCode, boolean>> = {
@@ -38,16 +41,19 @@ export function limitationsOf(capabilities: Capabilities): readonly Limitation<L
     DIRECT_RETURN: serves.outside !== undefined && !directReturn,
     PORT_MAP: relays === 'port-map',
     CLIENT_ADDRESS: relays !== undefined,
+    PROXY_PROTOCOL: relays !== undefined,
     RESETS: relays !== undefined,
     AGENT: relays !== undefined,
+    SLOW_RELAY: slowRelay !== undefined,
   };
   const words: Readonly<Record<string, string>> = {
     '%d': `${affinityClients}`,
     '%a': unweighted.join(', '),
+    '%r': slowRelay ?? '',
     '%w': noDirectReturn === undefined ? '' : ` (${noDirectReturn})`,
   };
   const reasonOf = (code: LimitationCode): string =>
-    LIMITATIONS[code].replace(/%[daw]/, (name) => words[name] ?? name);
+    LIMITATIONS[code].replace(/%[darw]/, (name) => words[name] ?? name);
   return (Object.keys(LIMITATIONS) as LimitationCode[])
     .filter((code) => applies[code])
     .map((code) => ({ dataplane, code, reason: reasonOf(code) }));

@@ -239,7 +239,7 @@ export interface Fallback {
   /** Why eBPF cannot serve it. */
   readonly reason: string;
   /** Absent: iptables. */
-  readonly by?: 'nftables';
+  readonly by?: 'nftables' | 'userspace';
 }
 
 /** Which of the two lists of rules on a node is written. */

@@ -26,8 +26,9 @@ import type { Servers, ServersSettings } from '../server/servers.ts';
 import type { Source } from '../source/source.ts';
 import { SYSTEM_CLOCK } from '../sys/clock.ts';
 import { deleteConntrack, readConntrack } from '../sys/conntrack/conntrack-table.ts';
-import { followNetwork, type NetworkFollower } from '../sys/netlink/follow.ts';
+import { followNetwork } from '../sys/netlink/follow.ts';
 import { listenersOf } from '../sys/netlink/listeners.ts';
+import type { NetworkFollower } from '../sys/netlink/network.ts';
 import { type NodeAddresses, nodeAddressesOf } from '../sys/netlink/node-addresses.ts';
 import { packageVersion } from '../sys/package.ts';
 import { createDirectReturn, type DirectReturn } from './direct-return.ts';
@@ -173,8 +174,11 @@ export async function compose(
   onNode.onBroken((fresh) => servers.nodeConflicts(fresh));
   const cleaner = conntrackCleaner(addresses, servers, log);
   closers.push(cleaner);
-  agent.listen({ onSync: (facts) => cleaner.synced(facts) });
-  adoptFlows(dataplane, cleaner, log);
+  // A port map translates no packet, and its agent may not read the table.
+  if (dataplane.capabilities.relays !== 'port-map') {
+    agent.listen({ onSync: (facts) => cleaner.synced(facts) });
+    adoptFlows(dataplane, cleaner, log);
+  }
   const handOvers = createHandOvers(settings.predecessors, dataplane, log);
   closers.push(handOvers);
   agent.listen({ onSync: (facts) => handOvers.synced(facts) });

@@ -16,6 +16,7 @@ import { openGrowingDataplane } from '../engines/bpf/kernel/open-growing.ts';
 import type { DeviceSettings } from '../engines/bpf/kernel/packet/layer.ts';
 import type { Connections } from '../engines/connections.ts';
 import type { ComposedDataplane, Dataplane } from '../engines/dataplane.ts';
+import type { FoundTools } from '../engines/iptables/kernel/find.ts';
 import type { IptablesSettings } from '../engines/iptables/kernel/open.ts';
 import { createMoving, type InPlace } from '../engines/router/moving.ts';
 import { createRouter } from '../engines/router/router.ts';
@@ -25,14 +26,14 @@ import { FairleadError, reasonOf } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import { type FallbackFacts, mayFallBack } from '../probe/fallback.ts';
 import { holds, refusalReason } from '../probe/forbidden.ts';
+import type { RulesEngine } from '../probe/rules-choice.ts';
 import { explained, explainLater } from '../probe/run/ask.ts';
-import type { NetworkFollower } from '../sys/netlink/follow.ts';
+import type { NetworkFollower } from '../sys/netlink/network.ts';
 import { ownStatus, readLockdown } from '../sys/probe-sandbox.ts';
 import type { OpenDataplane } from './compose.ts';
+import { rulesInUse, rulesThatWork } from './leftovers/rules-in-use.ts';
 import { checkCgroupRoot, checkKernel, explainMissingCapabilities } from './preflight/checks.ts';
 import { mayHaveProxyRules } from './preflight/other-proxies.ts';
-
-export type RulesEngine = 'iptables' | 'nftables';
 
 export interface DataplaneSettings {
   /** The one to begin with, and why it is not bpf although --engine is auto. */
@@ -116,39 +117,36 @@ const openBpf = (
     { ...parts, mayHaveRules: mayHaveProxyRules },
   );
 
-/** Loaded only if it is needed: what runs programs takes 8 MiB. */
-async function openRules(settings: Opening, log: Logger): Promise<OpenedRules> {
-  if (settings.asked === 'nftables') return openNftables(settings, log);
-  try {
-    const { openIptablesDataplane } = await import('../engines/iptables/kernel/open.ts');
-    const asked = { ...settings.rules, holder: holderOf(settings) };
-    return { dataplane: await openIptablesDataplane(asked, log), engine: 'iptables' };
-  } catch (error) {
-    const isMissing = error instanceof FairleadError && error.code === 'NO_IPTABLES';
-    if (!isMissing || settings.asked === 'iptables') throw error;
-    const opened = await openInstead(error, () => openNftables(settings, log));
-    return { ...opened, insteadOf: error.message };
-  }
-}
-
 interface OpenedRules {
   readonly dataplane: Dataplane;
   readonly engine: RulesEngine;
-  /** Why it is not iptables, which was tried first. */
-  readonly insteadOf?: string;
+  /** With auto; see chooseRules(). */
+  readonly why?: readonly string[];
 }
 
-/** Newer distributions have no iptables. */
-async function openInstead(
-  reason: FairleadError,
-  open: () => Promise<OpenedRules>,
+/** Modules are loaded only if they are needed: what runs programs takes 8 MiB. */
+async function openRules(settings: Opening, log: Logger, isFiltered = false): Promise<OpenedRules> {
+  if (settings.asked === 'nftables') return openNftables(settings, log);
+  if (settings.asked === 'iptables') return openIptables(settings, log);
+  const inUse = rulesInUse();
+  const { chosen, found } = await rulesThatWork(isFiltered ? { ...inUse, isFiltered } : inUse);
+  const { engine, why } = chosen;
+  const opened =
+    engine === 'nftables'
+      ? await openNftables(settings, log)
+      : await openIptables(settings, log, found);
+  log.info({ engine, why }, 'rules chosen');
+  return { ...opened, why };
+}
+
+async function openIptables(
+  settings: Opening,
+  log: Logger,
+  found?: FoundTools,
 ): Promise<OpenedRules> {
-  try {
-    return await open();
-  } catch (error) {
-    if (!(error instanceof FairleadError) || error.code !== 'NO_NFTABLES') throw error;
-    throw new FairleadError('NO_IPTABLES', `${reason.message}; ${error.message}`);
-  }
+  const { openIptablesDataplane } = await import('../engines/iptables/kernel/open.ts');
+  const asked = { ...settings.rules, holder: holderOf(settings) };
+  return { dataplane: await openIptablesDataplane(asked, log, found), engine: 'iptables' };
 }
 
 /** Under the lock on the rules of this network namespace, which all engines that write them share. */
@@ -163,10 +161,14 @@ async function openNftables(settings: Opening, log: Logger): Promise<OpenedRules
 }
 
 /** Loaded only if it is needed. */
-async function ownSockets({ runDir }: Opening, log: Logger): Promise<ComposedDataplane> {
+async function ownSockets(
+  { runDir }: Opening,
+  log: Logger,
+  fallback?: Fallback,
+): Promise<ComposedDataplane> {
   const { openUserspaceDataplane } = await import('../engines/userspace/kernel/open.ts');
   const addsAddresses = holds({ status: ownStatus() }, 'CAP_NET_ADMIN');
-  return createRouter([openUserspaceDataplane({ runDir, addsAddresses }, log)]);
+  return createRouter([openUserspaceDataplane({ runDir, addsAddresses }, log)], fallback);
 }
 
 export { recordedAddresses, removeRecorded };
@@ -195,7 +197,7 @@ async function rulesForPackets(
   log: Logger,
 ): Promise<InPlace | undefined> {
   try {
-    const opened = await openWhenFree(() => openRules(settings, log));
+    const opened = await openWhenFree(() => openRules(settings, log, true));
     settings.beforeRules(false, opened.engine);
     const served = fallbackBy(opened, fallback);
     log.warn({ ...served }, fallbackMessage(opened.engine));
@@ -222,9 +224,18 @@ async function onlyRules(
     if (fallback !== undefined) explainLater(log);
     return dataplane;
   } catch (error) {
-    throw withReasonOfBpf(error, fallback);
+    const reasoned = withReasonOfBpf(error, fallback);
+    if (settings.asked !== 'auto' || !isLacking(error)) throw reasoned;
+    const served = { what: BOTH, by: 'userspace', reason: reasonOf(reasoned) } as const;
+    log.warn({ ...served }, 'neither eBPF nor rules can serve this node, sockets of the agent do');
+    explainLater(log);
+    return ownSockets(settings, log, served);
   }
 }
+
+/** Other errors are about another agent. */
+const isLacking = (error: unknown): boolean =>
+  error instanceof FairleadError && ['NO_IPTABLES', 'NO_NFTABLES'].includes(error.code);
 
 /** Neither works. */
 function withReasonOfBpf(error: unknown, fallback: Fallback | undefined): unknown {
@@ -233,11 +244,10 @@ function withReasonOfBpf(error: unknown, fallback: Fallback | undefined): unknow
   return new FairleadError(code, `${message}; and eBPF cannot serve: ${fallback.reason}`, detail);
 }
 
-/** With why iptables does not serve either. */
-function fallbackBy({ engine, insteadOf }: OpenedRules, fallback: Fallback): Fallback {
-  if (engine === 'iptables') return fallback;
-  const reason = [fallback.reason, ...(insteadOf === undefined ? [] : [insteadOf])].join('; ');
-  return { ...fallback, by: engine, reason };
+/** With why it is this engine, where that is not plain. */
+function fallbackBy({ engine, why = [] }: OpenedRules, fallback: Fallback): Fallback {
+  const reason = [fallback.reason, ...why].join('; ');
+  return engine === 'iptables' ? { ...fallback, reason } : { ...fallback, by: engine, reason };
 }
 
 const fallbackMessage = (engine: RulesEngine): string =>

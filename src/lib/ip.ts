@@ -85,8 +85,12 @@ export function canonicalPrefix(text: string): string | undefined {
 
 /** Is the canonical address inside the canonical prefix? False across families. */
 export function prefixContains(prefix: string, address: string): boolean {
-  if (familyOf(prefix) !== familyOf(address)) return false;
-  return ipaddr.parse(address).match(ipaddr.parseCIDR(prefix));
+  const family = familyOf(address);
+  if (familyOf(prefix) !== family) return false;
+  // By family: to parse either one, ipaddr.js tries IPv6 first, and twice.
+  return family === 'IPv4'
+    ? ipaddr.IPv4.parse(address).match(ipaddr.IPv4.parseCIDR(prefix))
+    : ipaddr.IPv6.parse(address).match(ipaddr.IPv6.parseCIDR(prefix));
 }
 
 /** The prefix that holds this one address. */

@@ -80,6 +80,14 @@ export const ANNOTATIONS = {
     instead: 'the default is used',
     isMinor: true,
   },
+  /** What its backends get at the head of each TCP connection. */
+  proxyProtocol: {
+    name: 'fairlead.io/proxy-protocol',
+    of: 'Service',
+    values: ['v2'],
+    instead: 'no header is sent',
+    isMinor: true,
+  },
   /** Who may reach it. */
   ranges: {
     name: 'fairlead.io/source-ranges',

@@ -140,6 +140,8 @@ export interface Service {
   readonly topology?: Topology;
   /** Entries of its lookup tables, a prime; absent = as many as its backends need. */
   readonly tableEntries?: number;
+  /** Where sockets of the agent relay, backends get a header that names the client; absent = none. */
+  readonly proxyProtocol?: 'v2';
   /** undefined = everyone. */
   readonly sources: PerFamily<SourceFilter | undefined>;
   /** `sources` hold at NodePorts and external IPs, too; false = at load balancer addresses alone; absent = the default of the node. */

@@ -24,7 +24,7 @@ import type { ExplainStep, Explanation } from '../plan/explain/explanation.ts';
 import { type TableOf, withoutLookup } from '../plan/explain/lookup.ts';
 import { type Match, matchDestination } from '../plan/explain/match.ts';
 import type { Packet } from '../plan/explain/packet.ts';
-import type { Backend, Frontend, Plan } from '../plan/types.ts';
+import type { Backend, Frontend, Plan, ServicePortPlan } from '../plan/types.ts';
 
 export interface Answer extends Explanation {
   /**
@@ -84,6 +84,7 @@ export function answer(plan: Plan, packet: Packet, { dataplanes, held, tableOf }
       ...affinityStep(dataplanes, dataplane, explanation),
       ...algorithmStep(dataplanes, dataplane, explanation),
       ...forwardingStep(dataplanes, dataplane, explanation),
+      ...proxyProtocolStep(serving, found, explanation),
       dataplaneStep(dataplane, reason),
     ],
     dataplane: dataplane ?? null,
@@ -192,6 +193,25 @@ function forwardingStep(
   return [{ rule: 'forwarding', result: 'snat', reason }];
 }
 
+/** Where the Service asks for it: whether backends get it. */
+function proxyProtocolStep(
+  serving: Capabilities | undefined,
+  { port: { proxyProtocol } }: Found,
+  { verdict }: Explanation,
+): readonly ExplainStep[] {
+  if (proxyProtocol === undefined || serving === undefined || verdict !== 'forward') return [];
+  const rule = 'proxy protocol';
+  return serving.relays === undefined
+    ? [
+        {
+          rule,
+          result: 'none',
+          reason: `only the engine userspace sends it, not ${serving.dataplane}`,
+        },
+      ]
+    : [{ rule, result: proxyProtocol, reason: 'backends get a header that names the client' }];
+}
+
 /** A pod's 127.0.0.1 belongs to its own network namespace and never reaches the node. */
 function ownLoopback({ destination }: Packet, { kind, reason }: Client): Answer {
   const own = `${destination} is the pod's own loopback, which the node never sees`;
@@ -207,7 +227,7 @@ function ownLoopback({ destination }: Packet, { kind, reason }: Client): Answer 
 
 interface Found {
   readonly frontend: Frontend;
-  readonly port: PortTraits;
+  readonly port: PortTraits & Pick<ServicePortPlan, 'proxyProtocol'>;
   /** The entry that a dataplane has for it. */
   readonly id: FrontendId;
 }

@@ -104,6 +104,8 @@ export interface ServicePortPlan {
   readonly externalAlgorithm?: Algorithm;
   /** Entries of lookup tables, a prime; absent = as many as a set's backends need. */
   readonly tableEntries?: number;
+  /** What backends get at the head of each connection, where sockets of the agent relay it; TCP only. */
+  readonly proxyProtocol?: 'v2';
   /** The two candidate sets, sorted by address then port, without duplicates; empty if no rule uses it. */
   readonly cluster: BackendList;
   readonly local: BackendList;

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // What fairlead does on a node, by the answers of a probe: which dataplane serves what, and how. Pure.
-//   engineOf(results, 'auto') -> { ok: true, sockets: 'bpf', packets: 'iptables', why: ['packet programs: …'] }
+//   engineOf(results, 'auto') -> { ok: true, sockets: 'bpf', packets: 'nftables', why: ['packet programs: …'] }
 import type { ErrorCode } from '../errors.ts';
 import { FEATURES, type FeatureName } from './features.ts';
 import { type Answer, type Results, resultOf } from './results.ts';
+import {
+  type ChosenRules,
+  chooseRules,
+  type RulesEngine,
+  type RulesInUse,
+  type Works,
+} from './rules-choice.ts';
 
 export type Engine = 'auto' | 'bpf' | RulesEngine | 'userspace';
 export type ServedBy = Exclude<Engine, 'auto'> | 'nothing';
-type RulesEngine = 'iptables' | 'nftables';
 
 export interface Served {
   readonly ok: true;
@@ -82,10 +88,14 @@ const RULES = [
 ] as const satisfies readonly FeatureName[];
 
 /**
- * With auto what works by eBPF is served by it, and the rest by iptables, or by nftables where that does not work (why in
- * this order: docs/adr/0049). What could not be told counts as working: a start tries it.
+ * With auto what works by eBPF is served by it, and the rest by rules: rules-choice.ts has which. Sockets of the agent
+ * serve where neither works. What could not be told counts as working: a start tries it.
  */
-export function engineOf(results: Results, asked: Engine): Served | Refused {
+export function engineOf(
+  results: Results,
+  asked: Engine,
+  inUse: RulesInUse = {},
+): Served | Refused {
   if (asked === 'userspace') return BY_SOCKETS;
   const sockets = firstNo(results, BPF_SOCKETS);
   const rules = iptablesProblem(results);
@@ -94,34 +104,26 @@ export function engineOf(results: Results, asked: Engine): Served | Refused {
     return rules === undefined ? byRules('iptables', []) : { ...NO_IPTABLES, ...rules };
   if (asked === 'nftables')
     return tables === undefined ? byRules('nftables', []) : { ...NO_NFTABLES, ...tables };
-  const other = chooseRules(rules, tables);
+  const other = chooseRules(inUse, {
+    iptables: rules ?? familiesOf(results, ['ip6tables-nft', 'ip6tables-legacy']),
+    nftables: tables ?? familiesOf(results, ['nftables IPv6']),
+  });
   if (sockets === undefined) return byBpf(results, asked === 'auto' ? other : undefined);
   const why = textOf(results, sockets);
   const { remedy } = FEATURES[sockets];
   if (asked === 'bpf') return { ok: false, code: CODES[sockets], reason: why, remedy };
   if (other !== undefined) return byRules(other.engine, [why, ...other.why]);
+  const reasons = [why, `iptables: ${rules?.reason}`, `nftables: ${tables?.reason}`];
+  if (answerOf(results, 'CAP_NET_ADMIN') !== 'no') return { ...BY_SOCKETS, why: reasons };
   return {
     ...NO_IPTABLES,
-    reason: `eBPF: ${why}; iptables: ${rules?.reason}; nftables: ${tables?.reason}`,
-    remedy: `for eBPF: ${remedy}; for iptables: ${rules?.remedy}; for nftables: ${tables?.remedy}`,
+    reason: `eBPF: ${reasons.join('; ')}`,
+    remedy: `for eBPF: ${remedy}; for iptables: ${rules?.remedy}; for nftables: ${tables?.remedy}; or, without any privilege, --engine userspace`,
   };
 }
 
-interface ChosenRules {
-  readonly engine: RulesEngine;
-  /** Why it is not iptables. */
-  readonly why: readonly string[];
-}
-
-/** @returns undefined: neither works */
-function chooseRules(
-  iptables: Refusal | undefined,
-  nftables: Refusal | undefined,
-): ChosenRules | undefined {
-  if (iptables === undefined) return { engine: 'iptables', why: [] };
-  if (nftables !== undefined) return undefined;
-  return { engine: 'nftables', why: [`iptables: ${iptables.reason}`] };
-}
+const familiesOf = (results: Results, ofIpv6: readonly FeatureName[]): Works =>
+  ofIpv6.some((name) => answerOf(results, name) !== 'no') ? ['IPv4', 'IPv6'] : ['IPv4'];
 
 function byBpf(results: Results, rules: ChosenRules | undefined): Served {
   const refusedBy = packetsProblem(results);

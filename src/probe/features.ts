@@ -11,8 +11,8 @@ export interface Feature {
   readonly remedy: string;
 }
 
-const NO_BPF = 'Services are served by iptables';
-const NO_PACKETS = 'packets are served by iptables; sockets of this node by eBPF';
+const NO_BPF = 'Services are served by rules';
+const NO_PACKETS = 'packets are served by rules; sockets of this node by eBPF';
 const GRANT = (capability: string): string =>
   `grant ${capability} (securityContext.capabilities.add), or run as root`;
 const NEWER = (version: string): string => `Linux ${version} or newer`;
@@ -43,7 +43,7 @@ export const FEATURES = {
   },
   CAP_NET_ADMIN: {
     group: 'process',
-    neededFor: 'network programs, attaching them, iptables',
+    neededFor: 'network programs, attaching them, rules',
     consequence: 'nothing can be programmed',
     remedy: GRANT('CAP_NET_ADMIN'),
   },
@@ -179,7 +179,7 @@ export const FEATURES = {
   clsact: {
     group: 'packets',
     neededFor: 'packet programs before Linux 6.6',
-    consequence: 'without tcx, too: packets are served by iptables',
+    consequence: 'without tcx, too: packets are served by rules',
     remedy: 'the modules sch_ingress and cls_bpf',
   },
   softirqs: {
@@ -257,17 +257,23 @@ export const FEATURES = {
   xt_nfacct: match('xt_nfacct', 'counters of dropped packets by rules', 'those are not counted'),
   'nftables IPv4': {
     group: 'nftables',
-    neededFor: 'rules of IPv4, where iptables does not work or --engine nftables asks for it',
+    neededFor: 'rules of IPv4, unless this node uses iptables',
     consequence: 'nftables cannot serve Services',
     remedy:
       'the package nftables (1.0.1 or newer), and the modules nf_tables, nft_nat and nft_fib_ipv4',
   },
   'nftables IPv6': {
     group: 'nftables',
-    neededFor: 'rules of IPv6, where iptables does not work or --engine nftables asks for it',
+    neededFor: 'rules of IPv6, unless this node uses iptables',
     consequence: 'nftables serves Services of IPv4 only',
     remedy:
       'the package nftables (1.0.1 or newer), and the modules nf_tables, nft_nat and nft_fib_ipv6',
+  },
+  'loopback addresses': {
+    group: 'node',
+    neededFor: '--engine userspace: Services at their own addresses',
+    consequence: 'with it, ports of 127.0.0.1 stand for them',
+    remedy: GRANT('CAP_NET_ADMIN'),
   },
   IPv6: {
     group: 'node',
@@ -277,8 +283,8 @@ export const FEATURES = {
   },
   nf_conntrack: {
     group: 'node',
-    neededFor: 'iptables, and masquerade by others',
-    consequence: 'iptables cannot serve Services',
+    neededFor: 'rules, and masquerade by others',
+    consequence: 'rules cannot serve Services',
     remedy: 'load the module nf_conntrack on the node',
   },
   ctnetlink: {

@@ -5,6 +5,7 @@ import type { Finding } from '../on-node/finding.ts';
 import { type Engine, engineOf, type Refused, type Served } from './choice.ts';
 import { FEATURE_NAMES, FEATURES, type FeatureName } from './features.ts';
 import { type Answer, isYes, type Results, resultOf } from './results.ts';
+import type { RulesInUse } from './rules-choice.ts';
 
 export interface ProbeItem {
   readonly feature: FeatureName;
@@ -34,12 +35,13 @@ export const reportOf = (
   kernel: string,
   asked: Engine,
   onThisNode: readonly Finding[] = [],
+  inUse: RulesInUse = {},
 ): ProbeReport => ({
   apiVersion: 'fairlead.io/v1',
   kind: 'ProbeReport',
   kernel,
   tier: tierOf(results),
-  engine: { asked, ...engineOf(results, asked) },
+  engine: { asked, ...engineOf(results, asked, inUse) },
   items: FEATURE_NAMES.map((feature) => itemOf(results, feature)),
   onThisNode,
 });

@@ -14,7 +14,7 @@ import { dirname, join } from 'node:path';
 import { FairleadError, isOutOfSpace, noSpace, reasonOf } from '../errors.ts';
 import { recordOrEmpty } from '../lib/json.ts';
 import { inSlices } from '../sys/clock.ts';
-import { lockExclusively } from '../sys/native.ts';
+import { isWithoutAddon, lockExclusively } from '../sys/native.ts';
 
 /** By path, called with the query for each request; undefined is answered with 404. */
 export type Routes = Readonly<Record<string, (query: URLSearchParams) => unknown>>;
@@ -78,7 +78,7 @@ async function serveLocked(
   const path = socketPath(runDir);
   const lock = inheritedLock?.() ?? openSync(runDir, 'r');
   try {
-    if (!lockExclusively(lock)) throw alreadyRunning(runDir);
+    if (!tryLock(lock)) throw alreadyRunning(runDir);
     rmSync(path, { force: true });
     let served = routes;
     const server = createServer((incoming, response) => {
@@ -117,6 +117,16 @@ async function serveLocked(
     };
   } catch (error) {
     closeSync(lock);
+    throw error;
+  }
+}
+
+/** Without the addon there is no lock: an agent that listens is still found, only two that start at once are not told apart. */
+function tryLock(descriptor: number): boolean {
+  try {
+    return lockExclusively(descriptor);
+  } catch (error) {
+    if (isWithoutAddon(error)) return true;
     throw error;
   }
 }

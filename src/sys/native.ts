@@ -20,6 +20,7 @@ export type {
   MapInfo,
   NativeError,
   NetlinkSocket,
+  Relay,
   RingBuffer,
   StructLayout,
 } from '../../native/index.d.ts';
@@ -46,6 +47,10 @@ function addon(): Native {
   }
 }
 
+/** The addon is missing or does not load: on another system than Linux, or with another C library. */
+export const isWithoutAddon = (error: unknown): error is FairleadError =>
+  error instanceof FairleadError && error.code === 'NO_ADDON';
+
 /** For a library of another processor the C library's reason is that there is no such file. */
 function reasonNotLoaded(file: string, error: unknown): string {
   const built = processorOfFile(file);
@@ -70,6 +75,7 @@ export const openPinnedLink: Native['openPinnedLink'] = (...args) =>
   addon().openPinnedLink(...args);
 export const openRingBuffer: Native['openRingBuffer'] = (...args) =>
   addon().openRingBuffer(...args);
+export const openRelay: Native['openRelay'] = (...args) => addon().openRelay(...args);
 export const openNetlink: Native['openNetlink'] = (...args) => addon().openNetlink(...args);
 export const tcxPrograms: Native['tcxPrograms'] = (...args) => addon().tcxPrograms(...args);
 export const cgroupPrograms: Native['cgroupPrograms'] = (...args) =>
@@ -104,6 +110,7 @@ export const connectSockets: Native['connectSockets'] = (...args) =>
   addon().connectSockets(...args);
 export const destroySockets: Native['destroySockets'] = (...args) =>
   addon().destroySockets(...args);
+export const releaseProgram: Native['releaseProgram'] = () => addon().releaseProgram();
 export const setTrimThreshold: Native['setTrimThreshold'] = (...args) =>
   addon().setTrimThreshold(...args);
 export const libbpfVersion: Native['libbpfVersion'] = () => addon().libbpfVersion();

@@ -103,8 +103,10 @@ function leaveCgroup(cgroup: Prepared['cgroup']): void {
   }
 }
 
-/** Of this process, from /proc/self/status. */
-export const ownStatus = (): string => readFileSync('/proc/self/status', 'utf8');
+/** Of this process, from /proc/self/status; empty where there is none: on another system than Linux nothing is held. */
+export function ownStatus(): string {
+  return process.platform === 'linux' ? readFileSync('/proc/self/status', 'utf8') : '';
+}
 
 /** undefined: the kernel has no lockdown, or securityfs is not mounted. */
 export function readLockdown(): string | undefined {

@@ -8,25 +8,31 @@ import { leaveKubeletChain } from '../../../tools/bench/proxies/tools.ts';
 import { makeInstance, ownPaths } from '../../../tools/lab/agent.ts';
 import { compiledPath, IMAGE_ENVIRONMENT } from '../../../tools/lab/sandbox.ts';
 import { fromNanoseconds } from '../clock.ts';
+import type { ProxyName } from '../report/figures.ts';
 import type { Seat, Site } from '../site.ts';
 import type { LineChild } from './child.ts';
 import { ownLock, proxySandbox, type RunningProxy } from './proxy.ts';
 
 const PRELOADED = join(packageRoot(), 'bench', 'control', 'proxies', 'stall-probe.mjs');
 
+const ENGINES: Readonly<Partial<Record<ProxyName, string>>> = {
+  'fairlead-iptables': 'iptables',
+  'fairlead-nftables': 'nftables',
+};
+
 export async function startFairlead(site: Site, seat: Seat): Promise<RunningProxy> {
   const instance = await makeInstance(site.topology, site.nodeOf(seat));
   const kubeconfig = site.plane.kubeconfig({ identity: 'proxy', from: 'node' });
   const stallFile = join(instance.runDir, 'stalls');
   const settings = [`NODE_OPTIONS=--import=${PRELOADED}`, `FAIRLEAD_BENCH_STALLS=${stallFile}`];
-  const hasRules = seat.proxy === 'fairlead-iptables';
+  const engine = ENGINES[seat.proxy];
   const args = [
     ...['run', '--kubeconfig', kubeconfig, '--hostname-override', instance.nodeName],
     ...['--cgroup-root', instance.cgroupRoot, ...ownPaths(instance)],
-    ...(hasRules ? ['--engine', 'iptables'] : []),
+    ...(engine === undefined ? [] : ['--engine', engine]),
   ];
   const { sandbox, start } = proxySandbox(site, seat);
-  if (hasRules) await leaveKubeletChain(sandbox, site.variant, ownLock(site, seat));
+  if (engine === 'iptables') await leaveKubeletChain(sandbox, site.variant, ownLock(site, seat));
   let loading: Promise<number> | undefined;
   // As in the image: its first line has flags for Node.
   const own = [...IMAGE_ENVIRONMENT, ownLock(site, seat), ...settings];

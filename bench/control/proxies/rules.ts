@@ -15,7 +15,8 @@ export async function ruleLines(
   variant: Variant,
 ): Promise<number | undefined> {
   if (proxy === 'fairlead') return undefined;
-  const list = proxy === 'nftables' ? 'nft list ruleset' : `iptables-${variant}-save`;
+  const isNftables = proxy === 'nftables' || proxy === 'fairlead-nftables';
+  const list = isNftables ? 'nft list ruleset' : `iptables-${variant}-save`;
   const [program = '', ...args] = insideNamespace(namespace, ['sh', '-c', `${list} | wc -l`]);
   const { code, stdout, stderr } = await run(program, args, { timeoutMs: LONG_MS });
   if (code !== 0) throw new Error(`${list}: ${stderr.trim()}`);

@@ -2,7 +2,13 @@
 // The measurements of a run as plain values, as stored in the JSON file.
 import type { Environment } from '../../lib/environment.ts';
 
-export const PROXIES = ['fairlead', 'fairlead-iptables', 'iptables', 'nftables'] as const;
+export const PROXIES = [
+  'fairlead',
+  'fairlead-iptables',
+  'fairlead-nftables',
+  'iptables',
+  'nftables',
+] as const;
 /** fairlead with one of its engines, or kube-proxy in one of its modes. */
 export type ProxyName = (typeof PROXIES)[number];
 

@@ -5,12 +5,13 @@ import { whereText } from '../../lib/environment.ts';
 import { isFinished, type ProxyName, type Report, type SizeFigures } from './figures.ts';
 import { GOAL_SERVICES, goals } from './goals.ts';
 import { columnsOf } from './merge.ts';
-import { ratioGoals, ratioText } from './ratios.ts';
+import { MODES, type Mode, ratioGoals, ratioText } from './ratios.ts';
 import { cellText, ROWS } from './rows.ts';
 
 const NAMES: Readonly<Record<ProxyName, string>> = {
   fairlead: 'fairlead',
   'fairlead-iptables': 'fairlead iptables',
+  'fairlead-nftables': 'fairlead nftables',
   iptables: 'kube-proxy iptables',
   nftables: 'kube-proxy nftables',
 };
@@ -22,7 +23,7 @@ export function reportMarkdown(report: Report): string {
   return [
     `${whereText(report)}, Node ${node.slice(1)};`,
     `load before the run ${loadBefore.toFixed(1)}; iptables-${iptables}; API server ${kubernetes}${flags && ` with${flags}`}.`,
-    ...[sizeTable, goalTable, ratioTable]
+    ...[sizeTable, goalTable, ...MODES.map(ratioTable)]
       .flatMap((table) => sizes.map(table))
       .flatMap((cells) => (cells.length > 1 ? ['', asMarkdown(cells)] : [])),
   ].join('\n');
@@ -53,14 +54,16 @@ function goalTable(size: SizeFigures): Cells {
 }
 
 /** Only the head if one of the two was not measured, or did not finish. */
-function ratioTable(size: SizeFigures): Cells {
-  const services = size.services.toLocaleString('en');
-  const head = `fairlead iptables in parts of kube-proxy iptables, ${services} Services`;
-  return [
-    [head, 'ratio', 'tools alone', 'goal', ''],
-    ...ratioGoals(size).map((goal) => [
-      ...[goal.name, ratioText(goal), goal.least?.toFixed(2) ?? '–'],
-      ...[String(goal.limit), goal.isMet ? 'met' : 'missed'],
-    ]),
-  ];
-}
+const ratioTable =
+  (mode: Mode) =>
+  (size: SizeFigures): Cells => {
+    const services = size.services.toLocaleString('en');
+    const head = `fairlead ${mode} in parts of kube-proxy ${mode}, ${services} Services`;
+    return [
+      [head, 'ratio', 'tools alone', 'goal', ''],
+      ...ratioGoals(size, mode).map((goal) => [
+        ...[goal.name, ratioText(goal), goal.least?.toFixed(2) ?? '–'],
+        ...[String(goal.limit), goal.isMet ? 'met' : 'missed'],
+      ]),
+    ];
+  };

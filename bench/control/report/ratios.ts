@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The goals for fairlead's rules of iptables: what they take, in parts of what kube-proxy in iptables mode takes in the same
-// round, with the same tools. A full sync must not be slower, one change must take at most half.
+// The goals for fairlead's rules of iptables and its tables of nftables: what they take, in parts of what kube-proxy in the
+// same mode takes in the same round, with the same tools. With iptables a full sync must not be slower, and one change must take
+// at most half; with nftables a full sync must take at most half, and changes at most a tenth of the CPU time.
 
 import { medianOf, percentile } from '../../../tools/bench/lib/quantiles.ts';
 import { type Figures, isFinished, type SizeFigures } from './figures.ts';
@@ -22,7 +23,9 @@ type Figure = (figures: Figures) => number;
 const toolsWallMs: Figure = ({ toolsAlone }) => toolsAlone?.wallMs ?? Number.NaN;
 const toolsCpuMs: Figure = ({ toolsAlone }) => toolsAlone?.cpuMs ?? Number.NaN;
 
-const GOALS: readonly [name: string, limit: number, figure: Figure, least?: Figure][] = [
+type Goal = readonly [name: string, limit: number, figure: Figure, least?: Figure];
+
+const IPTABLES_GOALS: readonly Goal[] = [
   ['start, wall time', 1, ({ start }) => start.wallSeconds],
   ['start, CPU time', 1, ({ start }) => start.cpuSeconds],
   ['full sync, by its metric', 1, ({ syncs }) => syncs?.fullSeconds ?? Number.NaN],
@@ -42,14 +45,33 @@ const GOALS: readonly [name: string, limit: number, figure: Figure, least?: Figu
   ['one change, CPU time', 0.5, ({ cpuMsPerChange }) => cpuMsPerChange, toolsCpuMs],
 ];
 
+const NFTABLES_GOALS: readonly Goal[] = [
+  ['start, CPU time', 0.5, ({ start }) => start.cpuSeconds],
+  ['full sync, by its metric', 0.5, ({ syncs }) => syncs?.fullSeconds ?? Number.NaN],
+  ['one change, CPU time', 0.1, ({ cpuMsPerChange }) => cpuMsPerChange],
+  ['100 changes/s, CPU time', 0.1, ({ churn }) => churn?.cpuCores ?? Number.NaN],
+];
+
+/** The columns that are compared. */
+const PAIRS = {
+  iptables: { ours: 'fairlead-iptables', goals: IPTABLES_GOALS },
+  nftables: { ours: 'fairlead-nftables', goals: NFTABLES_GOALS },
+} as const;
+export type Mode = keyof typeof PAIRS;
+export const MODES: readonly Mode[] = ['iptables', 'nftables'];
+
 /** None where one of the two is not measured, or did not finish. */
-export function ratioGoals({ rounds }: Pick<SizeFigures, 'rounds'>): readonly RatioGoal[] {
-  const measured = rounds.flatMap(({ 'fairlead-iptables': ours, iptables: theirs }) =>
+export function ratioGoals(
+  { rounds }: Pick<SizeFigures, 'rounds'>,
+  mode: Mode,
+): readonly RatioGoal[] {
+  const pair = PAIRS[mode];
+  const measured = rounds.flatMap(({ [pair.ours]: ours, [mode]: theirs }) =>
     ours !== undefined && theirs !== undefined && isFinished(ours) && isFinished(theirs)
       ? [[ours, theirs] as const]
       : [],
   );
-  return GOALS.flatMap(([name, limit, figure, least]) => {
+  return pair.goals.flatMap(([name, limit, figure, least]) => {
     // A change may show before the response to it is read: nothing is a part of less than no time.
     const pairs = measured.filter(
       ([ours, theirs]) => figure(theirs) > 0 && !Number.isNaN(figure(ours)),

@@ -4,7 +4,7 @@ import { asText } from '../../../tools/bench/lib/tables.ts';
 import { isFinished, type ProxyName, type SizeFigures } from './figures.ts';
 import { GOAL_SERVICES, goals } from './goals.ts';
 import { columnsOf } from './merge.ts';
-import { ratioGoals, ratioText } from './ratios.ts';
+import { MODES, ratioGoals, ratioText } from './ratios.ts';
 import { cellText, ROWS } from './rows.ts';
 
 export function sizeText(size: SizeFigures): string {
@@ -27,7 +27,9 @@ function goalLines(size: SizeFigures): readonly string[] {
 }
 
 const ratioLines = (size: SizeFigures): readonly string[] =>
-  ratioGoals(size).map((goal) => {
-    const words = `${ratioText(goal)} of kube-proxy's, goal at most ${goal.limit}`;
-    return `goal ${goal.isMet ? 'met   ' : 'MISSED'}  iptables, ${goal.name}: ${words}`;
-  });
+  MODES.flatMap((mode) =>
+    ratioGoals(size, mode).map((goal) => {
+      const words = `${ratioText(goal)} of kube-proxy's, goal at most ${goal.limit}`;
+      return `goal ${goal.isMet ? 'met   ' : 'MISSED'}  ${mode}, ${goal.name}: ${words}`;
+    }),
+  );

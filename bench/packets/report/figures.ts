@@ -13,12 +13,14 @@ export const COLUMNS = [
   'empty',
   'fairlead',
   'other',
+  'fairlead-nftables',
   'iptables',
   'nftables',
 ] as const;
 /**
  * plain: routing without a Service. empty: the same, past programs that return at once. other: fairlead with the
- * programs of another build. iptables, nftables: kube-proxy in that mode. Only of frames: feeder, a node that drops what
+ * programs of another build. fairlead-nftables: its engine of that name. iptables, nftables: kube-proxy in that mode. Only of
+ * frames: feeder, a node that drops what
  * comes in; router, one that forwards at XDP; xdp, fairlead with XDP.
  */
 export type ColumnName = (typeof COLUMNS)[number];

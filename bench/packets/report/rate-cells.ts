@@ -14,6 +14,7 @@ export const NAMES: Readonly<Record<ColumnName, string>> = {
   empty: 'empty programs',
   fairlead: 'fairlead tc',
   other: 'other build',
+  'fairlead-nftables': 'fairlead nftables',
   iptables: 'kube-proxy iptables',
   nftables: 'kube-proxy nftables',
 };

@@ -6,6 +6,7 @@ import type { PlanSettings } from '../../../src/plan/types.ts';
 import { packageRoot } from '../../../src/sys/package.ts';
 import {
   fairlead,
+  fairleadNftables,
   fairleadWith,
   prepareFairlead,
 } from '../../../test/support/fixture/proxies/fairlead.ts';
@@ -52,6 +53,9 @@ async function starterOf(site: ColumnSite<ColumnName>, { kubeProxyPath, otherPro
     case 'nftables':
       if (kubeProxyPath === undefined) throw new Error(`no kube-proxy for ${name}`);
       return kubeProxy(kubeProxyPath, name);
+    case 'fairlead-nftables':
+      await prepareFairlead(site);
+      return fairleadNftables;
     default:
       await prepareFairlead(site);
       return fairleadOf(name, otherPrograms);

@@ -5,6 +5,7 @@ import { release } from 'node:os';
 import { resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import { DEFAULT_CNI_FOLDER } from '../../config/instance-paths.ts';
+import { rulesInUse } from '../../instance/leftovers/rules-in-use.ts';
 import { checkIsCgroup2 } from '../../instance/preflight/checks.ts';
 import type { Engine } from '../../probe/choice.ts';
 import { exitCodeOf, reportOf } from '../../probe/report.ts';
@@ -48,9 +49,10 @@ async function probeNode(options: ProbeCommandOptions): Promise<void> {
     return;
   }
   // First: this thread leaves the network namespace of the node.
+  const inUse = rulesInUse();
   const onThisNode = await findOnNode(cniConfDir, cgroupRoot);
   const results = await probe({ cgroupRoot: checkedRoot(cgroupRoot), timeoutMs });
-  const report = reportOf(results, release(), engine, onThisNode);
+  const report = reportOf(results, release(), engine, onThisNode, inUse);
   process.exitCode = exitCodeOf(report);
   const { kind } = output;
   const isText = kind === 'table' || kind === 'wide';

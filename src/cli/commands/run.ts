@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead run`: the agent. Exits on SIGTERM or SIGINT within a second. The programmed state is kept and serves
 // traffic, unless --ephemeral removes it.
-import { statSync, writeFileSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { writeFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { Command } from 'commander';
 import { watchConfigFile, watchedFile } from '../../config/file/watch.ts';
 import { configText, configz } from '../../config/file/write.ts';
 import { flagz } from '../../config/flags/flagz.ts';
-import { lastGoodPath } from '../../config/instance-paths.ts';
 import { type LoadedConfig, loadConfig } from '../../config/load.ts';
 import {
   needsRouteLocalnet,
@@ -37,20 +36,14 @@ import {
 } from '../../instance/preflight/sysctls.ts';
 import { createLogger, type Logger } from '../../log.ts';
 import type { Problem } from '../../model/problem.ts';
-import { clusterSource } from '../../source/apiserver/source.ts';
-import { findApiServer } from '../../source/apiserver/transport/api-server.ts';
-import { discoveryEnvironment } from '../../source/apiserver/transport/discovery-environment.ts';
-import { keeperOf } from '../../source/manifests/last-good/keeper.ts';
-import { manifestsSource } from '../../source/manifests/source.ts';
-import type { Source } from '../../source/source.ts';
-import { SYSTEM_CLOCK } from '../../sys/clock.ts';
-import { packageVersion } from '../../sys/package.ts';
+import { forgetStart } from '../../sys/process/memory.ts';
 import { addAllFlags, flagValues } from '../config-flags.ts';
 import { deviceSettings } from '../device-settings.ts';
 import { type ChosenEngine, chooseEngine, predecessorsOf } from '../engine.ts';
 import { say } from '../output.ts';
 import { createReadyFile } from '../ready-file.ts';
 import { StopSignals } from '../signals.ts';
+import { sourceOf } from '../source.ts';
 
 /** @param signals those that have ended the process until now; to list flags none are needed */
 export function runCommand(signals = new StopSignals()): Command {
@@ -106,8 +99,12 @@ async function serve(loaded: LoadedConfig, log: Logger, signals: StopSignals): P
     takesOverAs: takesOverAs(config, chosen),
     // Before anything is attached: a start that is ended halfway would leave it behind.
     beforeLocks: () => signals.hold(isEphemeral ? ['SIGHUP'] : []),
-    onServing: readyFile.write,
+    onServing: () => {
+      forgetStart();
+      readyFile.write();
+    },
   };
+  forgetStart();
   const instance =
     removal === undefined
       ? await startInstance(settings, log, options)
@@ -330,49 +327,6 @@ async function settingsOf(
       flagz: () => flagz(flags),
     },
   };
-}
-
-async function sourceOf({ config, file }: LoadedConfig, log: Logger): Promise<() => Source> {
-  const { source, plan, own } = config;
-  const runDir = resolve(own.runDir);
-  if (source.kind === 'manifests') {
-    const dir = manifestsDir(source.dir);
-    const path = lastGoodPath(runDir);
-    const keep = keeperOf({ path, folder: dir, clock: SYSTEM_CLOCK, log });
-    return () => manifestsSource(dir, { removalDelayMs: source.removalDelayMs, keep });
-  }
-  const apiServer = await findApiServer(
-    {
-      apiServers: source.apiServers,
-      // With --config, --kubeconfig is ignored: the value came from the file.
-      kubeconfig: file === undefined ? source.kubeconfig : undefined,
-      configKubeconfig: file === undefined ? undefined : source.kubeconfig,
-      master: undefined,
-    },
-    await discoveryEnvironment(runDir),
-  );
-  return () =>
-    clusterSource({
-      nodeName: plan.nodeName,
-      apiServer,
-      runDir,
-      watchesServiceCidrs: true,
-      userAgent: `fairlead/${packageVersion()} (${process.platform}/${process.arch})`,
-      log,
-    });
-}
-
-/** Throws NO_MANIFESTS. */
-function manifestsDir(dir: string): string {
-  const path = resolve(dir);
-  const facts = statSync(path, { throwIfNoEntry: false });
-  if (facts?.isDirectory() === true) return path;
-  throw new FairleadError(
-    'NO_MANIFESTS',
-    facts === undefined
-      ? `--manifests ${path} does not exist: create it, or name a directory of Service, EndpointSlice and Node manifests`
-      : `--manifests ${path} is a file: name its directory, ${dirname(path)}`,
-  );
 }
 
 function applyKernelSettings(config: Config, log: Logger): readonly Problem[] {

@@ -41,7 +41,7 @@ export const AGENT_SETTINGS = {
     ...choice(['auto', 'bpf', 'iptables', 'nftables', 'userspace']),
     defaultText: 'auto',
     help: 'dataplane: bpf, iptables, nftables, userspace (sockets of the agent, no privilege needed), or auto: bpf, and rules for what this node cannot do with eBPF (default auto)',
-    doc: '`auto` (bpf, and rules for what this node cannot do with eBPF: of iptables, or of nftables where iptables does not work), `bpf`, `iptables` or `nftables`. Or `userspace`: sockets of the agent, which need no privilege',
+    doc: '`auto` (bpf, and rules for what this node cannot do with eBPF: of nftables, or of iptables where this node uses it), `bpf`, `iptables` or `nftables`. Or `userspace`: sockets of the agent, which need no privilege',
     written: ({ engine }) => engine,
   },
   ephemeral: {

@@ -22,8 +22,11 @@ import type { Extent, Outcome } from './writer.ts';
 export interface RulesParts extends Readings {
   readonly capabilities: Capabilities;
   readonly installation: Installation;
-  /** Throws if it is not known whose rule is refused, or many are. */
-  write(plan: Plan, extent: Extent): Promise<Outcome>;
+  /**
+   * Throws if it is not known whose rule is refused, or many are.
+   * @param isUntouched nobody else has changed rules since they were written: what is there is known without reading
+   */
+  write(plan: Plan, extent: Extent, isUntouched: boolean): Promise<Outcome>;
   /** That were committed since the start: each is one step of the kernel's generation. */
   transactions(): number;
   /** False if somebody has changed rules since they were written. Reads all of them. */
@@ -143,8 +146,10 @@ class RulesDataplane implements Dataplane {
     const { clock, minSyncPeriodMs } = this.#parts;
     const startedMs = clock.monotonicMs();
     const isFull = typeof extent === 'string';
-    const expected = this.#generationAfterWriting(isFull);
-    const { written, failed } = await this.#parts.write(plan, extent).finally(() => {
+    const before = this.#parts.generation();
+    const isUntouched = before !== undefined && before === this.#generation;
+    const expected = this.#generationAfterWriting(before, isFull || isUntouched);
+    const { written, failed } = await this.#parts.write(plan, extent, isUntouched).finally(() => {
       this.#generation = undefined;
       this.#notBeforeMs = clock.monotonicMs() + minSyncPeriodMs;
     });
@@ -162,15 +167,15 @@ class RulesDataplane implements Dataplane {
 
   /**
    * The kernel's generation, if nobody but this agent has written rules meanwhile; undefined: all rules are to be read.
-   * @param isFull they are read before they are written
+   * @param isKnown at the generation before, nobody else had, or they are read before they are written
    */
-  #generationAfterWriting(isFull: boolean): () => number | undefined {
+  #generationAfterWriting(before: number | undefined, isKnown: boolean): () => number | undefined {
     const { generation, transactions: ours } = this.#parts;
-    const [before, oursBefore] = [generation(), ours()];
-    const isKnown = before !== undefined && (isFull || before === this.#generation);
+    const oursBefore = ours();
     return () => {
       const now = generation();
-      return isKnown && now === before + ours() - oursBefore ? now : undefined;
+      const isOurs = before !== undefined && now === before + ours() - oursBefore;
+      return isKnown && isOurs ? now : undefined;
     };
   }
 

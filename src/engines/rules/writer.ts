@@ -25,15 +25,20 @@ export interface Outcome {
 export type Extent = 'audit' | 'all' | Iterable<ServiceKey>;
 
 export interface WritingParts {
-  /** @param isRetry a rule was refused before */
-  writeAll(plan: Plan, extent: Extent, isRetry: boolean): Promise<readonly Written[]>;
+  /** @param isRetry a rule was refused before @param isUntouched as of RulesParts.write */
+  writeAll(
+    plan: Plan,
+    extent: Extent,
+    isRetry: boolean,
+    isUntouched: boolean,
+  ): Promise<readonly Written[]>;
   /** The Service of which something is refused; undefined: not known. */
   ownerOf(error: unknown, plan: Plan): ServiceKey | undefined;
 }
 
 export interface Writer {
   /** Throws RESTORE_FAILED if it is not known whose rule is refused, or many are. */
-  write(plan: Plan, extent: Extent): Promise<Outcome>;
+  write(plan: Plan, extent: Extent, isUntouched: boolean): Promise<Outcome>;
 }
 
 export const createRulesWriter = (parts: WritingParts): Writer => new RulesWriter(parts);
@@ -52,11 +57,11 @@ class RulesWriter implements Writer {
     this.#parts = parts;
   }
 
-  async write(plan: Plan, extent: Extent): Promise<Outcome> {
+  async write(plan: Plan, extent: Extent, isUntouched: boolean): Promise<Outcome> {
     const isRetry = this.#forgetRefused(extent);
     for (;;) {
       try {
-        const written = await this.#writeAll(plan, extent, isRetry);
+        const written = await this.#writeAll(plan, extent, isRetry, isUntouched);
         return { written, failed: this.#failed(plan) };
       } catch (error) {
         const owner = this.#parts.ownerOf(error, plan);
@@ -75,9 +80,12 @@ class RulesWriter implements Writer {
     return this.#refused.size < before;
   }
 
-  async #writeAll(plan: Plan, extent: Extent, isRetry: boolean): Promise<readonly Written[]> {
+  async #writeAll(
+    plan: Plan,
+    ...how: readonly [extent: Extent, isRetry: boolean, isUntouched: boolean]
+  ): Promise<readonly Written[]> {
     const services = this.#writable(plan);
-    const written = await this.#parts.writeAll({ ...plan, services }, extent, isRetry);
+    const written = await this.#parts.writeAll({ ...plan, services }, ...how);
     this.#services = services;
     return written;
   }

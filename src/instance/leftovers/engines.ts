@@ -15,15 +15,23 @@ import type { OwnRules } from './scan.ts';
 export const allEngines = (bpfRoot: string, holder: PinHolder): readonly Predecessor[] => [
   {
     ...bpfPredecessor(bpfRoot, holder),
-    handAffinity: async () => (await import('./affinity.ts')).affinityToRules(bpfRoot),
+    handAffinity: () => handAffinity(bpfRoot, 'maps'),
   },
   {
     ...iptablesPredecessor(holder),
-    // kube-proxy's rules, too, which are no predecessor.
-    handAffinity: async () => (await import('./affinity.ts')).affinityFromRules(bpfRoot),
+    // kube-proxy's, too, which is no predecessor.
+    handAffinity: () => handAffinity(bpfRoot, ['lists', 'kube-proxy']),
   },
-  nftablesPredecessor(holder),
+  {
+    ...nftablesPredecessor(holder),
+    handAffinity: () => handAffinity(bpfRoot, ['fairlead', 'kube-proxy']),
+  },
 ];
+
+type HandAffinity = typeof import('./affinity.ts')['handAffinity'];
+
+const handAffinity: HandAffinity = async (...from) =>
+  (await import('./affinity.ts')).handAffinity(...from);
 
 // The iptables engine of an earlier agent, when this agent serves with another one. Connections that its rules have
 // translated are known to the kernel's connection tracking, and need no rules as long as there is one that asks for it.

@@ -8,7 +8,7 @@ import type { Finding } from '../../on-node/finding.ts';
 import { uplinksIn } from '../../on-node/read/devices.ts';
 import { createFactsReader } from '../../on-node/read/facts.ts';
 import { SYSTEM_CLOCK } from '../../sys/clock.ts';
-import type { NetworkFollower } from '../../sys/netlink/follow.ts';
+import type { NetworkFollower } from '../../sys/netlink/network.ts';
 import { createOnNode, type OnNode } from './looking.ts';
 import { ownFacts } from './own-facts.ts';
 

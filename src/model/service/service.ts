@@ -5,7 +5,7 @@
 
 import { isAbsent, isRecord, type JsonRecord, shown } from '../../lib/json.ts';
 import { validateLabel } from '../../lib/names.ts';
-import { CHOICES } from '../annotations.ts';
+import { ANNOTATIONS, CHOICES } from '../annotations.ts';
 import {
   labelText,
   readAnnotationChoice,
@@ -73,10 +73,16 @@ function readService(
     affinityTimeoutSeconds: readAffinitySeconds(spec, reject),
     ...readChoices(object, reject),
     ...readTableEntries(object, reject),
+    ...readProxyProtocol(object, reject),
     ...readSources(object, spec['loadBalancerSourceRanges'], reject),
     ...(exposure !== undefined && { exposure }),
     healthCheckNodePort: readHealthCheckPort(spec, policies.isLocalBalancer, { ports, reject }),
   };
+}
+
+function readProxyProtocol(object: JsonRecord, reject: Reject): Pick<Service, 'proxyProtocol'> {
+  const proxyProtocol = readAnnotationChoice(object, ANNOTATIONS.proxyProtocol, reject);
+  return proxyProtocol === undefined ? {} : { proxyProtocol };
 }
 
 const hasSelector = ({ selector }: JsonRecord): boolean =>

@@ -253,6 +253,7 @@ function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePort
     ...balancingOf(work, sets),
     ...(forwarding !== 'snat' && { forwarding }),
     ...(topologyChoice !== 'hints' && { topologyChoice }),
+    ...(service.proxyProtocol && protocol === 'TCP' && { proxyProtocol: service.proxyProtocol }),
     cluster,
     local,
     serving,

@@ -11,6 +11,7 @@ import { tryTable } from '../../engines/nftables/kernel/probe.ts';
 import { findCgroup2 } from '../../sys/cgroup.ts';
 import { connectOnce, withServer } from '../../sys/loopback.ts';
 import { addAccount, countTracked } from '../../sys/netfilter.ts';
+import { addLoopbackAddress } from '../../sys/netlink/loopback-address.ts';
 import { ownStatus, type ProbeSandbox } from '../../sys/probe-sandbox.ts';
 import { cgroup2Advice, namespaceName, readInitMounts } from '../cgroup-advice.ts';
 import type { FeatureName } from '../features.ts';
@@ -102,6 +103,10 @@ export const ATTEMPTS: Readonly<Record<FeatureName, Attempt>> = {
     sandbox.network();
     addAccount('probe');
     return rules.matchPacket('-m nfacct --nfacct-name probe', sandbox);
+  },
+  'loopback addresses': (sandbox) => {
+    sandbox.network();
+    addLoopbackAddress('10.96.0.1');
   },
   IPv6: async (sandbox) => {
     sandbox.network();

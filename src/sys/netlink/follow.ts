@@ -2,8 +2,10 @@
 // Follows the devices and addresses of this process's network namespace: reads them once, then applies the
 // kernel's notifications, those of one turn of the event loop together. If the kernel had to drop
 // notifications, everything is read again.
+import { followInterfaces } from '../interfaces.ts';
 import * as native from '../native.ts';
-import { EMPTY_NETWORK, type Network, withMessages } from './network.ts';
+import { isWithoutAddon } from '../native.ts';
+import { EMPTY_NETWORK, type Network, type NetworkFollower, withMessages } from './network.ts';
 import { RTM } from './records.ts';
 import {
   DONE_MESSAGE,
@@ -27,12 +29,17 @@ const GROUPS = 0x1 | 0x10 | 0x100;
 const RECEIVE_BUFFER = 4 * 1024 * 1024;
 const MAX_DUMPS = 10;
 
-/** Throws NativeError if the socket cannot be opened or read. */
+/** Without the addon by what Node lists, which is less. Throws NativeError if the socket cannot be opened or read. */
 export function followNetwork(open: OpenSocket = native.openNetlink): NetworkFollower {
-  return new NetworkFollower(open);
+  try {
+    return new KernelFollower(open);
+  } catch (error) {
+    if (isWithoutAddon(error)) return followInterfaces();
+    throw error;
+  }
 }
 
-export class NetworkFollower {
+class KernelFollower implements NetworkFollower {
   readonly #open: OpenSocket;
   readonly #socket: Socket;
   readonly #listeners = new Set<() => void>();
@@ -54,18 +61,15 @@ export class NetworkFollower {
     }
   }
 
-  /** As of the last turn of the event loop in which something changed. */
   current(): Network {
     return this.#network;
   }
 
-  /** Calls `listener` after each change, until the returned function is called. */
   listen(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   }
 
-  /** Idempotent. */
   close(): void {
     this.#isClosed = true;
     this.#socket.close();

@@ -11,6 +11,15 @@ export interface Network {
   readonly addresses: ReadonlyMap<number, readonly LinkAddress[]>;
 }
 
+export interface NetworkFollower {
+  /** As of the last turn of the event loop in which something changed. */
+  current(): Network;
+  /** Calls `listener` after each change, until the returned function is called. */
+  listen(listener: () => void): () => void;
+  /** Idempotent. */
+  close(): void;
+}
+
 export const EMPTY_NETWORK: Network = { links: new Map(), addresses: new Map() };
 
 /** The same value if nothing has changed. A message that was applied before changes nothing. */

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The addresses of this node, as its own network namespace has them. Knows no Services.
-import type { NetworkFollower } from './follow.ts';
-import type { Network } from './network.ts';
+import type { Network, NetworkFollower } from './network.ts';
 
 export interface NodeAddress {
   readonly family: 'IPv4' | 'IPv6';

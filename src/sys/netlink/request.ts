@@ -28,11 +28,19 @@ export function netlinkRequest({
 }: Request): readonly Message[] {
   const socket = native.openNetlink({ protocol, ...(netns !== undefined && { netns }) });
   try {
-    socket.send(request({ type, flags }, body));
-    return answerOf(socket);
+    return askOn(socket, { type, flags, body });
   } finally {
     socket.close();
   }
+}
+
+/** The same on a socket that stays open, and that nobody else uses meanwhile. */
+export function askOn(
+  socket: Pick<native.NetlinkSocket, 'send' | 'receive'>,
+  { type, flags, body }: Pick<Request, 'type' | 'flags' | 'body'>,
+): readonly Message[] {
+  socket.send(request({ type, flags }, body));
+  return answerOf(socket);
 }
 
 function answerOf(socket: Pick<native.NetlinkSocket, 'receive'>): readonly Message[] {

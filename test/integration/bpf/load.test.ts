@@ -137,7 +137,7 @@ test.each([
   expect(names.filter((name) => name.length > 15)).toEqual([]);
 });
 
-test('every object of the product is counted in docs/internals.md', () => {
+test('every object of the product is counted in kernels/instructions.md', () => {
   const sources = ['socket', 'packet'].flatMap((folder) =>
     readdirSync(fileURLToPath(new URL(`../../../bpf/${folder}`, import.meta.url)), {
       encoding: 'utf8',
@@ -148,7 +148,7 @@ test('every object of the product is counted in docs/internals.md', () => {
   expect([...OBJECTS].map((name) => `${name}.bpf.c`).sort()).toEqual(objects.sort());
 });
 
-test('docs/internals.md has every program', () => {
+test('kernels/instructions.md has every program', () => {
   const names = OBJECTS.flatMap((name) => {
     const path = fileURLToPath(new URL(`../../../build/bpf/${name}.bpf.o`, import.meta.url));
     const object = openObject(readFileSync(path), { name });

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layers in the kernel: shared maps, links named by program and device, foreign pins.
-import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
 import { attachLayer } from '../../../src/engines/bpf/kernel/loader/attach.ts';
 import { listPinned, removePinned } from '../../../src/engines/bpf/kernel/loader/cleanup.ts';
-import { linkPin, preparePins, unpinFormer } from '../../../src/engines/bpf/kernel/loader/pins.ts';
+import { linkPin, preparePins } from '../../../src/engines/bpf/kernel/loader/pins.ts';
 import { packetPrograms } from '../../../src/engines/bpf/kernel/packet/programs.ts';
 import {
   ETHERNET_PROGRAMS,
@@ -61,23 +61,6 @@ test('cleanup keeps foreign pins in the same folder', async () => {
   expect(existsSync(join(bpfRoot, 'empty'))).toBe(true);
   expect(existsSync(join(bpfRoot, 'cilium', 'fl_connect4'))).toBe(true);
   expect(listPinned(bpfRoot)).toEqual({ links: [], maps: [] });
-});
-
-test('tables of connections of earlier versions are removed, too', async () => {
-  const { bpfRoot, cgroup } = sandbox();
-  const attached = await attachLayer({ layer: socket(cgroup), bpfRoot, sizes: {} });
-  for (const pin of ['fl_flow4_v2', 'fl_new_nat6_v2', 'fl_snat4', 'fl_snats4'])
-    attached.map('fl_udp_sock').pin(join(bpfRoot, 'maps', pin));
-  attached.close();
-  unpinFormer(bpfRoot);
-  expect(readdirSync(join(bpfRoot, 'maps')).filter((pin) => pin.includes('nat'))).toEqual([
-    'fl_snats4',
-  ]);
-  expect(existsSync(join(bpfRoot, 'maps', 'fl_udp_sock'))).toBe(true);
-  const again = openPinnedMap(join(bpfRoot, 'maps', 'fl_udp_sock'));
-  again.pin(join(bpfRoot, 'maps', 'fl_flow6'));
-  again.close();
-  expect(removePinned(bpfRoot, HOLDER).maps).toContain('maps/fl_flow6');
 });
 
 test('programs that are verified apart share all maps, also with those that are loaded later', async () => {

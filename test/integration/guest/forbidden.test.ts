@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node on which eBPF is forbidden, or that has no cgroup v2 hierarchy: `--engine auto` ends in iptables, says why, and
+// A node on which eBPF is forbidden, or that has no cgroup v2 hierarchy: `--engine auto` ends in nftables, says why, and
 // serves packets and sockets as everywhere. FAIRLEAD_CASES=1,13 plays only these stories and cases.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ProbeReport } from '../../../src/probe/report.ts';
@@ -61,7 +61,7 @@ const BANS: readonly Ban[] = [
     said: /no cgroup v2 hierarchy is mounted.*mount -t cgroup2/,
   },
 ];
-const MODE = 'fairlead-iptables-nft';
+const MODE = 'fairlead-nftables';
 const PROBE_MS = 600_000;
 
 describe.each(BANS)('$name', (ban) => {
@@ -81,12 +81,12 @@ describe.each(BANS)('$name', (ban) => {
     return run(program, args, { timeoutMs: PROBE_MS });
   };
 
-  test('status says that iptables serves, and why', async () => {
+  test('status says that nftables serves, and why', async () => {
     const { runDir } = fairleadPaths(stage.cluster, 'n1');
     const { code, stdout } = await fairlead(['status', '--run-dir', runDir, '--timeout', '60s']);
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^Dataplane: +iptables/m);
-    const [, why = ''] = /^Fallback: +sockets and packets by iptables: (.*)$/m.exec(stdout) ?? [];
+    expect(stdout).toMatch(/^Dataplane: +nftables/m);
+    const [, why = ''] = /^Fallback: +sockets and packets by nftables: (.*)$/m.exec(stdout) ?? [];
     expect(why).toMatch(ban.said);
   });
 
@@ -97,9 +97,9 @@ describe.each(BANS)('$name', (ban) => {
       const { items, engine }: ProbeReport = JSON.parse(stdout);
       const item = items.find(({ feature }) => feature === ban.feature);
       expect(item).toMatchObject({ answer: 'no', reason: expect.stringMatching(ban.reason) });
-      expect(item?.consequence).toMatch(/Services are served by iptables/);
+      expect(item?.consequence).toMatch(/Services are served by rules/);
       expect(item?.remedy).not.toBe('');
-      expect(engine).toMatchObject({ ok: true, sockets: 'iptables', packets: 'iptables' });
+      expect(engine).toMatchObject({ ok: true, sockets: 'nftables', packets: 'nftables' });
       expect(code).toBe(3);
     },
     PROBE_MS,

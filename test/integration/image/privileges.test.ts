@@ -51,14 +51,14 @@ describe.skipIf(!built.isReady)('the least privileges', () => {
     ['PERFMON', { capability: 'PERFMON' }, `this process lacks CAP_PERFMON: ${LACKS}`],
     ['/host/sys/fs/cgroup', { mount: '/host/sys/fs/cgroup' }, 'no cgroup v2 hierarchy is mounted'],
   ])(
-    '--engine auto without %s: iptables serves, and one warning says why',
+    '--engine auto without %s: nftables serves, and one warning says why',
     async (_part, without, reason) => {
       const agent = await node.start(without);
       await agent.said('"msg":"ready"');
       await serves();
       const [warning, ...more] = complaints(agent).map((line) => JSON.parse(line));
       expect(warning).toMatchObject({
-        msg: 'eBPF cannot serve all of this node, iptables does',
+        msg: 'eBPF cannot serve all of this node, nftables does',
         reason: expect.stringContaining(reason),
       });
       expect(more).toEqual([]);

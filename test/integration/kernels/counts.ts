@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many instructions the verifier walks for each program of the product, here and in virtual machines, and the table of them in
-// docs/internals.md.
+// instructions.md.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { runSync } from '../../../src/sys/exec.ts';
@@ -61,8 +61,8 @@ export function cellOf({ programs, refused }: Counts, program: string): string {
   return refused.has(program.split('/')[0] ?? '') ? 'refused' : 'missing';
 }
 
-const page = join(packageRoot(), 'docs/internals.md');
-const TABLE = /(?<=\n## Verified instructions\n.*?\n\n)\| Program .*?(?=\n\n)/s;
+const page = join(import.meta.dirname, 'instructions.md');
+const TABLE = /(?<=\n\n)\| Program .*?(?=\n$)/s;
 
 /** The column of each kernel, by program. */
 export function documented(): ReadonlyMap<string, ReadonlyMap<string, string>> {

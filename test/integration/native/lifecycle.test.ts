@@ -43,15 +43,19 @@ const openEverything: ChildBody<{ fixture: string; cgroup: string; ending: strin
     if (ending !== 'close') return;
     ring.close();
     netlink.close();
+    relay.close();
   });
   const memory = object.map('shared').mmap();
   const link = object.program('allow_connect4').attachCgroup(cgroup, 10);
   void native.waitGracePeriod();
   // Groups of addresses: nothing arrives by itself.
   const netlink = native.openNetlink({ protocol: 0, groups: 0x110 }, () => {});
+  const relay = native.openRelay({}, () => {});
+  relay.listen(Uint8Array.of(127, 0, 0, 1), 0);
   const dataIn = new Uint8Array(64);
   emit.testRun({ dataIn, repeat: 2_000 });
-  (globalThis as { held?: unknown }).held = [object, events, emit, ring, memory, link, netlink];
+  const held = [object, events, emit, ring, memory, link, netlink, relay];
+  Object.assign(globalThis, { held });
   return 'open';
 };
 

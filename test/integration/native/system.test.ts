@@ -316,3 +316,16 @@ describe('an addon that does not load is reported in one line that says what to 
     rmSync(folder, { recursive: true });
   });
 });
+
+test('what the program no longer needs of itself is not resident, and it still works', async () => {
+  const seen = await inChild((native, _, require) => {
+    const { readFileSync } = require('node:fs');
+    const resident = () =>
+      Number(/^RssFile:\s+(\d+)/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1]);
+    const before = resident();
+    native.releaseProgram();
+    return { before, after: resident(), sum: JSON.parse('[1, 2]').length };
+  }, null);
+  expect(seen.after).toBeLessThan(0.8 * seen.before);
+  expect(seen.sum).toBe(2);
+});

@@ -4,7 +4,7 @@ import { createRenderer } from '../../../src/engines/nftables/rows/render.ts';
 import { emptyTable } from '../../../src/engines/nftables/rules/parse.ts';
 import type { HeldTable, Ruleset } from '../../../src/engines/nftables/rules/types.ts';
 import { applyDiff } from '../../../src/engines/nftables/state/apply.ts';
-import { diffTable } from '../../../src/engines/nftables/state/diff.ts';
+import { diffTable, type TableDiff } from '../../../src/engines/nftables/state/diff.ts';
 import { scriptOf } from '../../../src/engines/nftables/state/script.ts';
 import { allWanted, wantedSince } from '../../../src/engines/nftables/state/wanted.ts';
 import type { Family } from '../../../src/model/types.ts';
@@ -16,6 +16,7 @@ export const DEFAULTS = { masqueradeBit: 14, isTcpLiberal: false };
 
 export interface Transaction {
   readonly script: string;
+  readonly diff: TableDiff;
   /** What is there afterwards. */
   readonly held: HeldTable;
   readonly ruleset: Ruleset;
@@ -36,6 +37,6 @@ export function transactionsOf({ settings, steps }: Story, family: Family): read
     const script = scriptOf(diff, family, before !== undefined);
     applyDiff(held, diff);
     before = ruleset;
-    return { script, held: structuredClone(held), ruleset };
+    return { script, diff, held: structuredClone(held), ruleset };
   });
 }

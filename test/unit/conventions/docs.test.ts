@@ -98,8 +98,8 @@ describe('lists', () => {
 
   test('docs/probe.md has the features of src/probe/features.ts, and the tiers', () => {
     const [beforeFeatures = '', ofFeatures = ''] = read('docs/probe.md').split('\n## Features\n');
-    const features = Object.entries(FEATURES).map(([name, { neededFor, consequence, remedy }]) => [
-      ...[`\`${name}\``, neededFor, consequence, remedy],
+    const features = Object.entries(FEATURES).map(([name, { neededFor, consequence }]) => [
+      ...[`\`${name}\``, neededFor, consequence],
     ]);
     expect(rowsOf(ofFeatures)).toEqual(features);
     const tiers = rowsOf(beforeFeatures)

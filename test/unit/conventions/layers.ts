@@ -7,6 +7,7 @@ type Layer =
   | 'model'
   | 'plan'
   | 'engine'
+  | 'compare'
   | 'system'
   | 'config'
   | 'kernel'
@@ -58,6 +59,12 @@ const LAYERS: Readonly<Record<Layer, LayerRule>> = {
     mayImport: PURE,
     why: 'system calls are below kernel/ and sys/ only, so a test needs no kernel to see every byte',
   },
+  compare: {
+    number: '3a',
+    holds: /^src\/compare\//,
+    mayImport: [...PURE, 'compare'],
+    why: 'rules and plans are compared as values, so that files from another node can be, too',
+  },
   system: {
     number: '3b',
     holds: /^src\/(sys\/|log\.ts$)/,
@@ -91,7 +98,7 @@ const LAYERS: Readonly<Record<Layer, LayerRule>> = {
   program: {
     number: '6',
     holds: /^src\/(cli\/|main\.ts$)/,
-    mayImport: [...WORLD, 'agent', 'service', 'instance', 'program'],
+    mayImport: [...WORLD, 'compare', 'agent', 'service', 'instance', 'program'],
     why: 'no part of the product needs what demonstrates or measures it',
   },
   tools: {
@@ -112,6 +119,8 @@ const ENGINE_COMPOSERS: readonly string[] = [
   'src/instance/dataplanes.ts',
   // Opt-outs are BPF's alone, and no other engine has them.
   'src/cli/commands/bypass.ts',
+  // Rules of iptables are read by the parser that reads fairlead's own.
+  'src/compare/rules/iptables.ts',
   // What each engine needs is tried one by one.
   'src/probe/run/attempts.ts',
   // Filters of others are read as rules that iptables-save prints.

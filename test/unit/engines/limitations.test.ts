@@ -62,7 +62,15 @@ describe('iptables', () => {
 test('userspace says where Services are, and whom endpoints see', () => {
   const lacking = (relays: 'addresses' | 'port-map') =>
     limitationsOf(userspaceCapabilities(relays)).map(({ code }) => code);
-  const always = ['BYPASS', 'ALGORITHMS', 'DIRECT_RETURN', 'CLIENT_ADDRESS', 'RESETS', 'AGENT'];
+  const always = [
+    'BYPASS',
+    'ALGORITHMS',
+    'DIRECT_RETURN',
+    'CLIENT_ADDRESS',
+    'PROXY_PROTOCOL',
+    'RESETS',
+    'AGENT',
+  ];
   expect(lacking('addresses')).toEqual(always);
   expect(lacking('port-map').toSorted()).toEqual([...always, 'PORT_MAP'].toSorted());
 });

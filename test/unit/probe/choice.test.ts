@@ -29,7 +29,7 @@ const LINES: readonly (readonly [name: string, Answers, Engine, string])[] = [
     'no programs on devices',
     no('tcx', 'clsact'),
     'auto',
-    'sockets bpf, packets iptables: tcx: no tcx; clsact: no clsact',
+    'sockets bpf, packets nftables: tcx: no tcx; clsact: no clsact',
   ],
   [
     'no programs on devices',
@@ -41,15 +41,15 @@ const LINES: readonly (readonly [name: string, Answers, Engine, string])[] = [
     'packet programs refused',
     no('packet programs'),
     'auto',
-    'sockets bpf, packets iptables: packet programs: no packet programs',
+    'sockets bpf, packets nftables: packet programs: no packet programs',
   ],
-  ['PREEMPT_RT', no('softirqs'), 'auto', 'sockets bpf, packets iptables: softirqs: no softirqs'],
+  ['PREEMPT_RT', no('softirqs'), 'auto', 'sockets bpf, packets nftables: softirqs: no softirqs'],
   ['PREEMPT_RT', no('softirqs'), 'bpf', 'sockets bpf, packets nothing: softirqs: no softirqs'],
   [
     'packet programs refused, and no iptables',
     no('packet programs', 'iptables-nft', 'iptables-legacy'),
     'auto',
-    'sockets bpf, packets nftables: packet programs: no packet programs: iptables: iptables-nft: no iptables-nft; iptables-legacy: no iptables-legacy',
+    'sockets bpf, packets nftables: packet programs: no packet programs',
   ],
   [
     'packet programs refused, and no rules',
@@ -61,37 +61,37 @@ const LINES: readonly (readonly [name: string, Answers, Engine, string])[] = [
     'neither eBPF nor iptables',
     no('bpf()', 'xt_statistic'),
     'auto',
-    'sockets nftables, packets nftables: bpf(): no bpf(): iptables: xt_statistic: no xt_statistic',
+    'sockets nftables, packets nftables: bpf(): no bpf()',
   ],
   [
     'no eBPF, and both kinds of rules',
     no('bpf()'),
     'auto',
-    'sockets iptables, packets iptables: bpf(): no bpf()',
+    'sockets nftables, packets nftables: bpf(): no bpf()',
   ],
   [
-    'no eBPF, no iptables-nft, iptables-legacy',
-    no('bpf()', 'iptables-nft'),
+    'no eBPF, no nftables, iptables-legacy',
+    no('bpf()', 'iptables-nft', 'nftables IPv4'),
     'auto',
-    'sockets iptables, packets iptables: bpf(): no bpf()',
+    'sockets iptables, packets iptables: bpf(): no bpf(): nftables: nftables IPv4: no nftables IPv4',
   ],
   [
     'no eBPF, and nft alone is installed',
     no('bpf()', 'iptables-nft', 'iptables-legacy'),
     'auto',
-    'sockets nftables, packets nftables: bpf(): no bpf(): iptables: iptables-nft: no iptables-nft; iptables-legacy: no iptables-legacy',
+    'sockets nftables, packets nftables: bpf(): no bpf()',
   ],
   [
     'no eBPF, no iptables; of nftables it could not be told',
     { ...no('bpf()', 'xt_statistic'), 'nftables IPv4': 'could not tell' },
     'auto',
-    'sockets nftables, packets nftables: bpf(): no bpf(): iptables: xt_statistic: no xt_statistic',
+    'sockets nftables, packets nftables: bpf(): no bpf()',
   ],
   [
     'no eBPF, and no rules of either kind',
     no('bpf()', 'xt_statistic', 'nftables IPv4'),
     'auto',
-    'NO_IPTABLES: eBPF: bpf(): no bpf(); iptables: xt_statistic: no xt_statistic; nftables: nftables IPv4: no nftables IPv4',
+    'sockets userspace, packets userspace: bpf(): no bpf(): iptables: xt_statistic: no xt_statistic: nftables: nftables IPv4: no nftables IPv4',
   ],
 
   ['nftables', {}, 'nftables', 'sockets nftables, packets nftables'],
@@ -100,7 +100,7 @@ const LINES: readonly (readonly [name: string, Answers, Engine, string])[] = [
     'no cgroup v2',
     no('cgroup v2'),
     'auto',
-    'sockets iptables, packets iptables: cgroup v2: no cgroup v2',
+    'sockets nftables, packets nftables: cgroup v2: no cgroup v2',
   ],
   ['no cgroup v2', no('cgroup v2'), 'bpf', 'NO_CGROUP2: cgroup v2: no cgroup v2'],
   [
@@ -137,7 +137,19 @@ const LINES: readonly (readonly [name: string, Answers, Engine, string])[] = [
     'neither',
     no('bpf()', 'nf_conntrack'),
     'auto',
-    'NO_IPTABLES: eBPF: bpf(): no bpf(); iptables: nf_conntrack: no nf_conntrack; nftables: nf_conntrack: no nf_conntrack',
+    'sockets userspace, packets userspace: bpf(): no bpf(): iptables: nf_conntrack: no nf_conntrack: nftables: nf_conntrack: no nf_conntrack',
+  ],
+  [
+    'neither, and no privilege for addresses either',
+    no('CAP_NET_ADMIN'),
+    'auto',
+    'NO_IPTABLES: eBPF: CAP_NET_ADMIN: no CAP_NET_ADMIN; iptables: CAP_NET_ADMIN: no CAP_NET_ADMIN; nftables: CAP_NET_ADMIN: no CAP_NET_ADMIN',
+  ],
+  [
+    'no eBPF, nftables without IPv6',
+    no('bpf()', 'nftables IPv6'),
+    'auto',
+    'sockets iptables, packets iptables: bpf(): no bpf(): nftables cannot serve IPv6 on this node',
   ],
   [
     'what could not be told is tried',
@@ -234,7 +246,8 @@ describe('the exit code', () => {
     [no('tcx'), 0],
     [no('packet programs'), 3],
     [no('cgroup v2'), 3],
-    [no('cgroup v2', 'nf_conntrack'), 5],
+    [no('cgroup v2', 'nf_conntrack'), 3],
+    [no('CAP_NET_ADMIN'), 5],
   ])('with %o: %d', (answers, code) => {
     expect(exitCodeOf(reportOf(resultsWith(answers), '6.1', 'auto'))).toBe(code);
   });

@@ -36,6 +36,8 @@ export function proxyOf(site: Site, settings: ProxySettings): ColumnProxy | unde
       return fairlead(site, 'bpf', settings);
     case 'fairlead-iptables':
       return fairlead(site, 'iptables', settings);
+    case 'fairlead-nftables':
+      return fairlead(site, 'nftables', settings);
     case 'kube-proxy-iptables':
       return kubeProxy(site, 'iptables', settings);
     case 'kube-proxy-nftables':
@@ -49,7 +51,7 @@ const lockOf = ({ directory }: Site): string =>
 
 function fairlead(
   site: Site,
-  engine: 'bpf' | 'iptables',
+  engine: 'bpf' | 'iptables' | 'nftables',
   { iptables }: ProxySettings,
 ): ColumnProxy {
   const node = site.tools(NODE);
@@ -62,10 +64,8 @@ function fairlead(
     start: async (kubeconfig) => {
       await ensureBpffs(bpffs);
       await must(node, ['env', lock, ...program, 'cleanup', ...paths]);
-      if (engine === 'iptables') {
-        await removeRules(node, lock);
-        await leaveKubeletChain(node, iptables, lock);
-      }
+      if (engine !== 'bpf') await removeRules(node, lock);
+      if (engine === 'iptables') await leaveKubeletChain(node, iptables, lock);
       const argv = [
         ...['env', ...IMAGE_ENVIRONMENT, lock, ...program],
         ...['run', '--engine', engine, '--kubeconfig', kubeconfig],

@@ -25,6 +25,7 @@ const REFERENCES: readonly ColumnName[] = [
   'kube-proxy-nftables',
   'none',
   'fairlead-iptables',
+  'fairlead-nftables',
 ];
 
 export function rowsOf(samples: Samples, columns: readonly ColumnName[]): readonly Row[] {

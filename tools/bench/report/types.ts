@@ -8,6 +8,7 @@ export const COLUMNS = [
   'none',
   'fairlead-bpf',
   'fairlead-iptables',
+  'fairlead-nftables',
   'kube-proxy-iptables',
   'kube-proxy-nftables',
 ] as const;
@@ -17,6 +18,7 @@ export const COLUMN_LABELS: Readonly<Record<ColumnName, string>> = {
   none: 'no proxy',
   'fairlead-bpf': 'fairlead bpf',
   'fairlead-iptables': 'fairlead iptables',
+  'fairlead-nftables': 'fairlead nftables',
   'kube-proxy-iptables': 'kube-proxy iptables',
   'kube-proxy-nftables': 'kube-proxy nftables',
 };

@@ -5,7 +5,7 @@ import { reasonOf } from '../../../errors.ts';
 import { createBackoff } from '../../../lib/backoff.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../log.ts';
-import type { NetworkFollower } from '../../../sys/netlink/follow.ts';
+import type { NetworkFollower } from '../../../sys/netlink/network.ts';
 import type { DeviceView } from '../../snapshot.ts';
 import { type RowTarget, TrackedTable } from '../../tracked-table.ts';
 import { codeOf } from '../errors.ts';

@@ -3,7 +3,7 @@
 // a device lacks nothing but speed. Each such path is a folder and a line of kernel/devices/early-paths.ts.
 import type { Logger } from '../../../log.ts';
 import type { BpfMap } from '../../../sys/native.ts';
-import type { NetworkFollower } from '../../../sys/netlink/follow.ts';
+import type { NetworkFollower } from '../../../sys/netlink/network.ts';
 import type { EarlyViews } from '../../snapshot.ts';
 import type { Features } from '../layout/packet-layout.ts';
 import type { DeviceDecision } from './policy.ts';

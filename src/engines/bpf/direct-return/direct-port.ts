@@ -7,8 +7,7 @@
 import { GENEVE_PORT } from '../../../model/node/direct-return.ts';
 import { FAMILIES } from '../../../model/types.ts';
 import type { Plan } from '../../../plan/types.ts';
-import type { NetworkFollower } from '../../../sys/netlink/follow.ts';
-import type { Network } from '../../../sys/netlink/network.ts';
+import type { Network, NetworkFollower } from '../../../sys/netlink/network.ts';
 import type { Entry } from '../../entry.ts';
 import { DIRECT_MTU_OFFSET, DIRECT_PORT_OFFSET } from '../layout/layout.ts';
 import type { ArrayTable } from '../state/tables.ts';

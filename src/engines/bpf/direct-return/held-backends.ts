@@ -16,6 +16,25 @@ export function localBackendKey(
   return encodeLocalBackendKey({ address, port, serviceId });
 }
 
+/** What is left once these ids are gone: keys that no other id has go, the others stay for the id that still has them. */
+export function withoutBackends(
+  held: ReadonlyMap<number, Uint8Array>,
+  ids: readonly number[],
+): { readonly gone: readonly Uint8Array[]; readonly stay: ReadonlyMap<number, Uint8Array> } {
+  const unwanted = new Set(ids);
+  const keys = new Map<string, Uint8Array>();
+  for (const id of unwanted) {
+    const key = held.get(id);
+    if (key !== undefined) keys.set(key.join(), key);
+  }
+  const stay = new Map<number, Uint8Array>();
+  for (const [id, key] of keys.size === 0 ? [] : held) {
+    if (!unwanted.has(id) && keys.has(key.join())) stay.set(id, key);
+  }
+  for (const key of stay.values()) keys.delete(key.join());
+  return { gone: [...keys.values()], stay };
+}
+
 /** Of an earlier agent: what belongs to a backend as it is. */
 export function adoptLocalBackends(ledger: Ledger): void {
   const held = new Map(

@@ -8,7 +8,7 @@ import { portFailure, type Satellite, type Sync } from '../rows/satellites/sync.
 import type { PreparedPort } from '../rows/service-port/update.ts';
 import { writeFailure } from '../state/failure.ts';
 import type { Ledger } from '../state/ledger.ts';
-import { localBackendKey } from './held-backends.ts';
+import { localBackendKey, withoutBackends } from './held-backends.ts';
 
 export const LOCAL_BACKENDS: Satellite = {
   put(sync) {
@@ -55,8 +55,10 @@ function putLocal(sync: Sync, { record, undos }: PreparedPort): void {
 }
 
 function forget(ledger: Ledger, ids: readonly number[]): void {
-  const keys = ids.flatMap((id) => ledger.localBackends.get(id) ?? []);
-  if (keys.length === 0) return;
-  ledger.tables.direct?.localBackend.delete(keys);
+  if (!ids.some((id) => ledger.localBackends.has(id))) return;
+  const { gone, stay } = withoutBackends(ledger.localBackends, ids);
+  const table = ledger.tables.direct?.localBackend;
+  table?.delete(gone);
+  table?.put([...stay.values()], [...stay.keys()].map(encodeU32));
   for (const id of ids) ledger.localBackends.delete(id);
 }

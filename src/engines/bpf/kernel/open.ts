@@ -7,7 +7,7 @@ import { FairleadError } from '../../../errors.ts';
 import type { Logger } from '../../../log.ts';
 import { kernelStructs } from '../../../sys/btf/structs.ts';
 import { netnsCookie, waitGracePeriod } from '../../../sys/native.ts';
-import type { NetworkFollower } from '../../../sys/netlink/follow.ts';
+import type { NetworkFollower } from '../../../sys/netlink/network.ts';
 import { bpfObjectPath } from '../../../sys/package.ts';
 import { type BpfFacts, bpfCapabilities } from '../../capabilities.ts';
 import type { Dataplane } from '../../dataplane.ts';
@@ -26,7 +26,7 @@ import { devicePins } from './devices/device-pins.ts';
 import type { LastTotals } from './flows/traffic/reader.ts';
 import { type Attached, type AttachOptions, attachLayer, checkLayer } from './loader/attach.ts';
 import { lockPins, type PinHolder } from './loader/lock.ts';
-import { pinFolder, unpinFormer } from './loader/pins.ts';
+import { pinFolder } from './loader/pins.ts';
 import { readReasons } from './maps/counters.ts';
 import { kernelTables } from './maps/kernel.ts';
 import { type Carry, NOTHING_TO_CARRY } from './migration/carry.ts';
@@ -144,7 +144,6 @@ export async function openBpfDataplane(
     });
     if (packets !== undefined) opened.push(packets);
     await endMigration(carry, log);
-    unpinFormer(bpfRoot);
     const knowsNode = cookie !== undefined;
     return overMaps(attached, settings, {
       ...{ close, log, refused, knowsNode, scope, network },

@@ -13,9 +13,6 @@ export const CONN_SIZE = {
   reply_bucket: 32,
 } as const;
 
-/** Of struct conn_traffic in versions of the table before 3. All else is as it was. */
-export const FORMER_TRAFFIC_SIZE = 32;
-
 /** enum conn_state. */
 export const CONN_STATES = [
   ...['new', 'answered', 'established', 'fin-client', 'fin-backend', 'time-wait', 'reopened'],

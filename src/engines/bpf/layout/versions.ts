@@ -74,8 +74,3 @@ export function parseMapPin(pin: string): { map: PinnedMap; version: number } | 
   if (!isPinnedMap(map) || pin === `${map}_v1`) return undefined;
   return { map, version: Number(version) };
 }
-
-/** Of versions without a table of connections. Nothing converts what is in them. */
-const FORMER_PIN = /^fl_(new_)?(flow|nat|snat)[46](_v[1-9]\d*)?$/;
-
-export const isFormerPin = (pin: string): boolean => FORMER_PIN.test(pin);

@@ -36,7 +36,7 @@ export function createIptablesDataplane(parts: IptablesParts): Dataplane {
   return createRulesDataplane({
     ...parts,
     pause,
-    write: (plan, extent) => writer.write(plan, extent),
+    write: (plan, extent, isUntouched) => writer.write(plan, extent, isUntouched),
     transactions: () => all.reduce((sum, rules) => sum + rules.transactions(), 0),
     isAsWritten: async () => (await allOf(all, (rules) => rules.isAsWritten())).every((one) => one),
     isThere: async () => (await allOf(all, (rules) => rules.isThere())).every((one) => one),

@@ -26,9 +26,11 @@ export interface IptablesSettings
   readonly syncPeriodMs: number;
 }
 
+/** @param found what findTools() has found, if it has just been asked */
 export async function openIptablesDataplane(
   { holder, minSyncPeriodMs, syncPeriodMs, ...render }: IptablesSettings,
   log: Logger,
+  found?: FoundTools,
 ): Promise<Dataplane> {
   const lock = await lockRules(holder);
   // Whoever has the lock next finds what is written, not what is being written.
@@ -40,9 +42,9 @@ export async function openIptablesDataplane(
     log.warn({ reason: lock.warning }, 'another process has the name of the lock on the rules');
   try {
     prepareTied();
-    const found = await findTools();
-    log.info({ variant: found.variant, why: found.why }, 'iptables chosen');
-    for (const { family, reason } of found.missing) {
+    const tools = found ?? (await findTools());
+    log.info({ variant: tools.variant, why: tools.why }, 'iptables chosen');
+    for (const { family, reason } of tools.missing) {
       log.warn({ family, reason }, 'no iptables for this family, its Services are not served');
     }
     const renderer = createRenderer({
@@ -52,14 +54,14 @@ export async function openIptablesDataplane(
       accounting: [],
     });
     return createIptablesDataplane({
-      capabilities: iptablesCapabilities([...found.families.keys()], maxClients()),
-      installation: installationOf(found),
-      families: familiesOf(found),
+      capabilities: iptablesCapabilities([...tools.families.keys()], maxClients()),
+      installation: installationOf(tools),
+      families: familiesOf(tools),
       render: renderer.render,
       clock: SYSTEM_CLOCK,
       ...{ minSyncPeriodMs, syncPeriodMs, log },
-      generation: found.variant === 'nft' ? rulesGeneration : () => undefined,
-      otherVariant: createOtherVariant({ variant: found.variant, clock: SYSTEM_CLOCK, log }),
+      generation: tools.variant === 'nft' ? rulesGeneration : () => undefined,
+      otherVariant: createOtherVariant({ variant: tools.variant, clock: SYSTEM_CLOCK, log }),
       close,
     });
   } catch (error) {

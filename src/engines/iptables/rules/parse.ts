@@ -35,13 +35,17 @@ interface OpenTable {
   readonly jumps: Jump[];
 }
 
+type OnRule = (rule: Rule, line: string) => void;
+
 interface Reading {
+  readonly onRule: OnRule | undefined;
   open: OpenTable | undefined;
   readonly tables: ParsedTable[];
 }
 
-export function parseTables(text: string): ParsedTables {
-  const reading: Reading = { open: undefined, tables: [] };
+/** @param onRule is told the line of each rule, as printed */
+export function parseTables(text: string, onRule?: OnRule): ParsedTables {
+  const reading: Reading = { open: undefined, tables: [], onRule };
   const lines = text.split('\n');
   for (const [index, line] of lines.entries()) {
     const reason = readLine(line, reading);
@@ -63,7 +67,7 @@ function readLine(line: string, reading: Reading): string | undefined {
     reading.open = undefined;
     return undefined;
   }
-  return line.startsWith(':') ? declareChain(line, open) : readRule(line, open);
+  return line.startsWith(':') ? declareChain(line, open) : readRule(line, open, reading.onRule);
 }
 
 const closed = ({ name, policies, chains, jumps }: OpenTable): ParsedTable => ({
@@ -100,7 +104,7 @@ function declareChain(line: string, { name: table, policies, chains }: OpenTable
 
 const COUNTERS = /^\[\d+:\d+\]$/;
 
-function readRule(line: string, open: OpenTable): string | undefined {
+function readRule(line: string, open: OpenTable, onRule: OnRule | undefined): string | undefined {
   const read = wordsOf(line);
   if (!read.ok) return read.reason;
   const words = COUNTERS.test(read.words[0]?.raw ?? '') ? read.words.slice(1) : read.words;
@@ -108,17 +112,18 @@ function readRule(line: string, open: OpenTable): string | undefined {
   if (command?.raw !== '-A')
     return `${command?.raw ?? line} is no command that iptables-save prints`;
   if (chain === undefined) return '-A names no chain';
-  return addRule(chain.text, rest, open);
+  const parsed = parseRule(rest);
+  if (!parsed.ok) return `-A ${chain.text}: ${parsed.reason}`;
+  onRule?.(parsed.rule, line);
+  return addRule(chain.text, parsed.rule, open);
 }
 
-function addRule(chain: string, words: readonly Word[], open: OpenTable): string | undefined {
+function addRule(chain: string, rule: Rule, open: OpenTable): string | undefined {
   const rules = open.chains.get(chain);
   if (rules === undefined && !BUILT_IN.has(chain))
     return `-A ${chain}: table ${open.name} has not declared that chain`;
-  const parsed = parseRule(words);
-  if (!parsed.ok) return `-A ${chain}: ${parsed.reason}`;
-  if (rules === undefined) open.jumps.push({ from: chain, rule: parsed.rule });
-  else rules.push(parsed.rule);
+  if (rules === undefined) open.jumps.push({ from: chain, rule });
+  else rules.push(rule);
   return undefined;
 }
 

@@ -43,7 +43,7 @@ export function createNftablesDataplane(parts: NftablesParts): Dataplane {
   return createRulesDataplane({
     ...parts,
     pause,
-    write: (plan, extent) => writer.write(plan, extent),
+    write: (plan, extent, isUntouched) => writer.write(plan, extent, isUntouched),
     transactions: () => tables.reduce((sum, table) => sum + table.transactions(), 0),
     isAsWritten: async () =>
       (await allOf(tables, (table) => table.isAsWritten())).every((one) => one),
@@ -63,22 +63,30 @@ export function createNftablesDataplane(parts: NftablesParts): Dataplane {
   });
 }
 
-function tablesWriter({ tables, renderer }: NftablesParts) {
+function tablesWriter({ tables, renderer, generation }: NftablesParts) {
   let isAdopted = false;
-  const adopt = async (): Promise<void> => {
+  /** @returns as isUntouched: what is read here need not be read again */
+  const adopt = async (): Promise<boolean> => {
+    const before = generation();
     await allOf(tables, async (table) =>
-      renderer.adopt(table.family, blocksIn(await table.read())),
+      renderer.adopt(table.family, blocksIn(await table.adopt())),
     );
     isAdopted = true;
+    return before !== undefined && generation() === before;
   };
-  return async (plan: Plan, extent: Extent): Promise<readonly Written[]> => {
-    if (!isAdopted) await adopt();
+  return async (
+    plan: Plan,
+    extent: Extent,
+    _isRetry: boolean,
+    isUntouched: boolean,
+  ): Promise<readonly Written[]> => {
+    const isKnown = isAdopted ? isUntouched : await adopt();
     const rulesets = new Map(renderer.render(plan).map((one) => [one.family, one]));
     const how = typeof extent !== 'string' ? 'changes' : extent === 'audit' ? 'audit' : 'all';
     return allOf(tables, async (table) => {
       const { family } = table;
       const ruleset = rulesets.get(family);
-      const changes = ruleset === undefined ? 0 : await table.write(ruleset, how);
+      const changes = ruleset === undefined ? 0 : await table.write(ruleset, how, isKnown);
       return { family, changes, drift: extent === 'audit' ? table.takeDrift() : [] };
     });
   };

@@ -6,7 +6,8 @@ import type { Logger } from '../../../log.ts';
 import { FAMILIES } from '../../../model/types.ts';
 import { SYSTEM_CLOCK } from '../../../sys/clock.ts';
 import { endTied, prepareTied } from '../../../sys/exec.ts';
-import { isTcpLiberal, rulesGeneration } from '../../../sys/netfilter.ts';
+import { createGenerationReader, isTcpLiberal } from '../../../sys/netfilter.ts';
+import { createNftSocket } from '../../../sys/netlink/nft/batch.ts';
 import { nftablesCapabilities } from '../../capabilities.ts';
 import type { Dataplane } from '../../dataplane.ts';
 import { createRenderer, type RenderSettings } from '../rows/render.ts';
@@ -26,9 +27,12 @@ export async function openNftablesDataplane(
   { lock, masqueradeBit, ...periods }: NftablesSettings,
   log: Logger,
 ): Promise<Dataplane> {
+  const sockets = FAMILIES.map((family) => ({ family, ...createNftSocket() }));
+  const generation = createGenerationReader();
   // Whoever has the lock next finds what is written, not what is being written.
   const close = (): void => {
     endTied();
+    for (const socket of [generation, ...sockets]) socket.close();
     lock.close();
   };
   try {
@@ -49,11 +53,13 @@ export async function openNftablesDataplane(
         nftables: { families },
         refused: [],
       },
-      tables: families.map((family) => familyTable(family, nftOf(family))),
+      tables: sockets
+        .filter(({ family }) => usable.includes(family))
+        .map(({ family, send }) => familyTable(family, nftOf(family), send)),
       renderer: createRenderer({ masqueradeBit, isTcpLiberal: isTcpLiberal() }),
       clock: SYSTEM_CLOCK,
       ...periods,
-      generation: rulesGeneration,
+      generation: generation.read,
       close,
       log,
     });

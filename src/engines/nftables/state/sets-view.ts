@@ -56,12 +56,15 @@ const UNIT_SECONDS: Readonly<Record<string, number>> = { d: 86_400, h: 3_600, m:
 /** Of session affinity; 0: there is none. */
 export function secondsOf(table: HeldTable, chain: string): number {
   const set = /saddr @(\S+)/.exec(table.chains.get(chain)?.rules ?? '')?.[1] ?? '';
-  const timeout = /^timeout (\S+)$/m.exec(table.sets.get(set)?.lines ?? '')?.[1] ?? '';
-  return [...timeout.matchAll(/(\d+)([dhms])/g)].reduce(
+  return secondsIn(/^timeout (\S+)$/m.exec(table.sets.get(set)?.lines ?? '')?.[1] ?? '');
+}
+
+/** `3h1m1s` -> 10861 */
+export const secondsIn = (duration: string): number =>
+  [...duration.matchAll(/(\d+)([dhms])/g)].reduce(
     (sum, [, count = '0', unit = 's']) => sum + Number(count) * (UNIT_SECONDS[unit] ?? 0),
     0,
   );
-}
 
 /** Where the backends of chains stand in the maps of all endpoints. */
 export const blocksIn = ({ chains }: HeldTable): readonly FoundBlock[] =>

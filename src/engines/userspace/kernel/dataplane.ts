@@ -17,14 +17,15 @@ import type { Counters, Installation, PortConnections, Snapshot } from '../../sn
 import { backendText } from '../choice/balancer.ts';
 import { type Chooser, createChooser } from '../choice/chooser.ts';
 import { createCounts } from '../choice/counts.ts';
+import { proxyHeader } from '../choice/proxy-header.ts';
 import type { Connecting } from '../choice/verdict.ts';
-import { type Listener, listenersOf } from '../listeners/listeners.ts';
+import { destinationOf, type Listener, listenersOf } from '../listeners/listeners.ts';
 import type { PortMap } from '../listeners/port-map.ts';
 import { connectionsOf, viewsOf } from '../listeners/view.ts';
 import type { AddressKeeper } from './addresses.ts';
 import { Live, type LiveParts } from './live.ts';
 import type { Memory } from './memory.ts';
-import { type Chosen, listenTcp } from './tcp.ts';
+import type { Chosen, ListenTcp } from './tcp.ts';
 import { listenUdp } from './udp.ts';
 
 export interface UserspaceParts {
@@ -32,6 +33,9 @@ export interface UserspaceParts {
   readonly installation: Installation;
   readonly clock: Clock;
   readonly memory: Memory;
+  readonly listenTcp: ListenTcp;
+  /** Connections are reset because there are too many: called for each. @param most that can be open */
+  readonly onShed: (most: number) => void;
   /** undefined: no addresses may be added, ports of 127.0.0.1 stand for them. */
   readonly addresses: AddressKeeper | undefined;
 }
@@ -68,8 +72,10 @@ class UserspaceDataplane implements Dataplane {
     });
     this.#liveParts = {
       choose: (listener, connecting) => this.#choose(listener, connecting),
-      listen: (protocol, at, choose) =>
-        protocol === 'TCP' ? listenTcp(at, choose) : listenUdp(at, choose, clock),
+      listen: ({ protocol, key }, place, choose) =>
+        protocol === 'TCP'
+          ? parts.listenTcp(place, choose, (most) => this.#shed(key, most))
+          : listenUdp(place, choose, clock),
       takenBy: (listener) => this.#portsBeside(listener),
     };
   }
@@ -188,6 +194,11 @@ class UserspaceDataplane implements Dataplane {
     return new Set(others.flatMap(([, { mappedPort }]) => mappedPort ?? []));
   }
 
+  #shed(listener: string, most: number): void {
+    this.#counts.of(listener).refused += 1;
+    this.#parts.onShed(most);
+  }
+
   #choose(listener: Listener, connecting: Connecting): Chosen {
     const count = this.#counts.of(listener.key);
     if (this.#plan === undefined) return { kind: 'reject' };
@@ -201,6 +212,18 @@ class UserspaceDataplane implements Dataplane {
     if (choice.isRemembered) count.affinityHits += 1;
     const { backend } = choice;
     const ended = this.#counts.opened(listener.port.key, backendText(backend));
-    return { kind: 'forward', backend, ended };
+    const first = firstBytes(listener, connecting);
+    return { kind: 'forward', backend, ended, ...(first && { first }) };
   }
 }
+
+/** At the head of a connection; undefined: nothing. */
+const firstBytes = (listener: Listener, { client, clientPort, local }: Connecting) =>
+  listener.port.proxyProtocol === undefined
+    ? undefined
+    : proxyHeader({
+        client,
+        clientPort,
+        destination: destinationOf(listener, local),
+        destinationPort: listener.frontend.port,
+      });

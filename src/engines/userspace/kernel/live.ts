@@ -8,14 +8,14 @@ import type { Connecting } from '../choice/verdict.ts';
 import { type Listener, mappedAddress } from '../listeners/listeners.ts';
 import { preferredPorts } from '../listeners/port-map.ts';
 import { codeOf, failedListener } from './failure.ts';
-import type { Bound, Chosen } from './tcp.ts';
+import type { Bound, Chosen, ListenAddress } from './tcp.ts';
 import type { UdpBound } from './udp.ts';
 
 export interface LiveParts {
   readonly choose: (listener: Listener, connecting: Connecting) => Chosen;
   readonly listen: (
-    protocol: Listener['protocol'],
-    at: { readonly address: string; readonly port: number },
+    listener: Listener,
+    place: ListenAddress,
     choose: (connecting: Connecting) => Chosen,
   ) => Promise<Bound | UdpBound>;
   /** Ports of 127.0.0.1 and ::1 that listeners of this protocol and family have, other than this one. */
@@ -103,16 +103,13 @@ export class Live {
     return failed;
   }
 
-  async #open(
-    place: { readonly address: string; readonly port: number },
-    kept: Set<string>,
-  ): Promise<readonly FailedEntry[]> {
+  async #open(place: ListenAddress, kept: Set<string>): Promise<readonly FailedEntry[]> {
     const result = await this.#tryOpen(place, kept);
     return result === undefined ? [] : [failedListener(this.#listener, place, result.error)];
   }
 
   async #tryOpen(
-    place: { readonly address: string; readonly port: number },
+    place: ListenAddress,
     kept: Set<string>,
   ): Promise<{ readonly error: unknown } | undefined> {
     const key = hostPort(place.address, place.port);
@@ -121,7 +118,7 @@ export class Live {
     try {
       const choose = (connecting: Connecting): Chosen =>
         this.#parts.choose(this.#listener, connecting);
-      this.#sockets.set(key, await this.#parts.listen(this.#listener.protocol, place, choose));
+      this.#sockets.set(key, await this.#parts.listen(this.#listener, place, choose));
       return undefined;
     } catch (error) {
       kept.delete(key);

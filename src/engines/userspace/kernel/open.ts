@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The userspace dataplane of a node: whether it may add addresses, and what an earlier agent has left for it to know.
+
+import type { Clock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../log.ts';
 import { SYSTEM_CLOCK } from '../../../sys/clock.ts';
+import { isWithoutAddon } from '../../../sys/native.ts';
 import { userspaceCapabilities } from '../../capabilities.ts';
 import type { Dataplane } from '../../dataplane.ts';
 import { keepAddresses } from './addresses.ts';
 import { createUserspaceDataplane } from './dataplane.ts';
 import { createMemory } from './memory.ts';
+import { relayedTcp } from './relayed-tcp.ts';
+import { type ListenTcp, streamedTcp } from './tcp.ts';
 
 export interface UserspaceSettings {
   readonly runDir: string;
@@ -38,11 +43,45 @@ export function openUserspaceDataplane(
   log: Pick<Logger, 'warn'>,
 ): Dataplane {
   const memory = createMemory(memoryPath(runDir), log);
+  const { listenTcp, slow } = fastestTcp();
+  // Netlink is the addon's.
+  const isAble = addsAddresses && slow === undefined;
   return createUserspaceDataplane({
-    capabilities: userspaceCapabilities(addsAddresses ? 'addresses' : 'port-map'),
+    capabilities: userspaceCapabilities(isAble ? 'addresses' : 'port-map', slow),
     installation: { hooks: [], refusesWith: 'ECONNREFUSED', refused: [] },
     clock: SYSTEM_CLOCK,
     memory,
-    addresses: addsAddresses ? keepAddresses(memory.read().addresses) : undefined,
+    listenTcp,
+    onShed: warnSometimes(log, SYSTEM_CLOCK),
+    addresses: isAble ? keepAddresses(memory.read().addresses) : undefined,
   });
+}
+
+/** By Node's streams where the addon does not load, as on another system than Linux. */
+function fastestTcp(): { readonly listenTcp: ListenTcp; readonly slow?: string } {
+  try {
+    return { listenTcp: relayedTcp() };
+  } catch (error) {
+    if (!isWithoutAddon(error)) throw error;
+    return { listenTcp: streamedTcp, slow: error.message };
+  }
+}
+
+const WARN_EVERY_MS = 60_000;
+
+/** At once, then once a minute with how many there were. */
+function warnSometimes(
+  log: Pick<Logger, 'warn'>,
+  { monotonicMs }: Pick<Clock, 'monotonicMs'>,
+): (most: number) => void {
+  let reset = 0;
+  let warnedMs = Number.NEGATIVE_INFINITY;
+  return (most) => {
+    reset += 1;
+    if (monotonicMs() - warnedMs < WARN_EVERY_MS) return;
+    const advice = "raise the limit of open files (ulimit -n, systemd's LimitNOFILE), two for each";
+    log.warn({ reset, most, advice }, 'connections are reset: too many are open');
+    warnedMs = monotonicMs();
+    reset = 0;
+  };
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A TCP listener of the agent: each connection that comes in gets one to the backend that is chosen for it. To close it ends
-// no connection.
+// A TCP listener by Node's streams, where the addon cannot be loaded: each connection that comes in gets one to the backend that is
+// chosen for it. To close it ends no connection.
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import type { Backend } from '../../../plan/types.ts';
 import type { Connecting } from '../choice/verdict.ts';
@@ -8,7 +8,13 @@ import { relay } from './relay.ts';
 
 /** A choice that is counted: `ended` is called once. */
 export type Chosen =
-  | { readonly kind: 'forward'; readonly backend: Backend; readonly ended: () => void }
+  | {
+      readonly kind: 'forward';
+      readonly backend: Backend;
+      readonly ended: () => void;
+      /** What the backend gets before the client's bytes. */
+      readonly first?: Uint8Array;
+    }
   | { readonly kind: 'reject' | 'drop' };
 
 export interface Bound {
@@ -16,15 +22,27 @@ export interface Bound {
   close(): void;
 }
 
+export interface ListenAddress {
+  readonly address: string;
+  /** 0: any. */
+  readonly port: number;
+}
+
+/**
+ * Rejects with the error of the system call.
+ * @param shed called for each connection that is reset for lack of files, with the number of those that can be open
+ */
+export type ListenTcp = (
+  place: ListenAddress,
+  choose: (connecting: Connecting) => Chosen,
+  shed: (most: number) => void,
+) => Promise<Bound>;
+
 const BACKLOG = 4096;
 /** As long as the kernel tries with tcp_syn_retries 5; a client gives up sooner. */
 const CONNECT_MS = 60_000;
 
-/** @param port 0: any. Rejects with the error of the system call. */
-export async function listenTcp(
-  { address, port }: { readonly address: string; readonly port: number },
-  choose: (connecting: Connecting) => Chosen,
-): Promise<Bound> {
+export const streamedTcp: ListenTcp = async ({ address, port }, choose) => {
   const server = createServer(
     { allowHalfOpen: true, noDelay: true, pauseOnConnect: true },
     (client) => accepted(client, choose),
@@ -38,7 +56,7 @@ export async function listenTcp(
   // Of single connections, as when files run out: others go on.
   server.on('error', () => undefined);
   return { port: portOf(server), close: () => void server.close() };
-}
+};
 
 function portOf(server: Server): number {
   const address = server.address();
@@ -58,7 +76,7 @@ function accepted(client: Socket, choose: (connecting: Connecting) => Chosen): v
     client.resetAndDestroy();
     return;
   }
-  const { backend: to, ended } = chosen;
+  const { backend: to, ended, first } = chosen;
   const backend = connect({ host: to.address, port: to.port, allowHalfOpen: true, noDelay: true });
   const failed = (): void => {
     client.resetAndDestroy();
@@ -74,6 +92,7 @@ function accepted(client: Socket, choose: (connecting: Connecting) => Chosen): v
     backend.off('error', failed);
     client.off('close', gone);
     client.off('error', lost);
+    if (first !== undefined) backend.write(first);
     relay(client, backend, ended);
   });
 }

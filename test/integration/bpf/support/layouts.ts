@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An object of all pinned maps, as they are and with other layouts: each struct begins with a field that is new, and some
-// fields are wider; or the table of connections is as it was before.
+// fields are wider.
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -19,13 +19,12 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 const KEPT = ['source_range_key', 'traffic_rule'];
 
 /** The object's bytes. */
-export function mapsObject(layout: 'present' | 'former' | 'other'): Uint8Array {
+export function mapsObject(layout: 'present' | 'other'): Uint8Array {
   const folder = mkdtempSync(join(tmpdir(), 'fairlead-layouts-'));
   try {
     cpSync(sources, folder, { recursive: true });
     if (layout === 'other')
       for (const path of ['common', 'packet', 'packet/conn']) change(join(folder, path));
-    if (layout === 'former') makeFormer(join(folder, 'packet/conn/maps.h'));
     writeFileSync(join(folder, 'maps.bpf.c'), MAPS);
     writeFileSync(
       join(folder, 'Makefile'),
@@ -36,14 +35,6 @@ export function mapsObject(layout: 'present' | 'former' | 'other'): Uint8Array {
   } finally {
     rmSync(folder, { recursive: true });
   }
-}
-
-/** What the version of the table before this one had: struct traffic beside each record. */
-function makeFormer(path: string): void {
-  const text = readFileSync(path, 'utf8');
-  const former = text.replaceAll(/(fl_conn_traf[46], )conn_traffic/g, '$1traffic');
-  if (former === text) throw new Error('no maps of struct conn_traffic');
-  writeFileSync(path, former);
 }
 
 function change(folder: string): void {

@@ -71,36 +71,33 @@ const expectAnswered = (all: Readonly<Record<string, readonly string[]>>): void 
       .filter((one) => !BACKENDS.includes(one)),
   ).toEqual([]);
 
-async function startEngine(engine: 'bpf' | 'iptables'): Promise<Agent> {
+async function startEngine(engine: 'bpf' | 'iptables' | 'nftables'): Promise<Agent> {
   const devices = engine === 'bpf' ? ['--devices', 'auto'] : [];
   const agent = await node.startAgent(['--engine', engine, ...devices]);
   await node.programmed();
   return agent;
 }
 
-test('session affinity is kept from iptables to bpf, and back', async () => {
-  const rules = await startEngine('iptables');
+test.each([
+  ['iptables', 'bpf'],
+  ['nftables', 'bpf'],
+  ['iptables', 'nftables'],
+] as const)('session affinity is kept from %s to %s, and back', async (one, other) => {
+  const first = await startEngine(one);
   const before = await everybody();
   expectAnswered(before);
-  await rules.stop();
-
-  const bpf = await startEngine('bpf');
-  const ended = (agent: Agent) =>
-    until(
+  await first.stop();
+  for (const engine of [other, one]) {
+    const agent = await startEngine(engine);
+    await until(
       () =>
         agent.log.some((line) => /keeping the other engine|the other engine is removed/.test(line)),
       'the end of the other engine',
     );
-  await ended(bpf);
-  expect(bpf.log.join('\n')).toMatch(/"clients":\d+.*session affinity adopted/);
-  expect(await everybody()).toEqual(before);
-  await bpf.stop();
-
-  const again = await startEngine('iptables');
-  await ended(again);
-  expect(again.log.join('\n')).toMatch(/"clients":\d+.*session affinity adopted/);
-  expect(await everybody()).toEqual(before);
-  await again.stop();
+    expect(agent.log.join('\n')).toMatch(/"clients":\d+.*session affinity adopted/);
+    expect(await everybody()).toEqual(before);
+    await agent.stop();
+  }
 });
 
 test('connected UDP sockets are answered from iptables to bpf, those of the node by the same backend', async () => {

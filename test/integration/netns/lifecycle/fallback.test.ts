@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// --engine auto where eBPF cannot serve, or not all of it: iptables does, and log and status say why. With a forced
+// --engine auto where eBPF cannot serve, or not all of it: rules do, and log and status say why. With a forced
 // engine, and where it would do harm, the start fails with the reason that a probe finds.
 import { copyFileSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -84,14 +84,14 @@ async function once() {
   }
 }
 
-test('BPF is forbidden: iptables serves, is in sync, and says why', async () => {
+test('BPF is forbidden: nftables serves, is in sync, and says why', async () => {
   const { child, log } = startWith(forbidBpf('EPERM'));
   await ready(log);
   expect(await once()).toMatchObject({ kind: 'answered', backend: 'web' });
   const { code, stdout } = await statusText();
-  expect(stdout).toMatch(/^Dataplane: +iptables;/m);
+  expect(stdout).toMatch(/^Dataplane: +nftables;/m);
   expect(stdout).toMatch(
-    /^Fallback: +sockets and packets by iptables: a seccomp filter of this process answers bpf\(2\) with EPERM: allow bpf\(2\) in the seccomp profile/m,
+    /^Fallback: +sockets and packets by nftables: a seccomp filter of this process answers bpf\(2\) with EPERM: allow bpf\(2\) in the seccomp profile/m,
   );
   expect(code, stdout).toBe(0);
   const cause = await until(() => log.find((line) => line.includes('probe result')), 'it');
@@ -99,22 +99,22 @@ test('BPF is forbidden: iptables serves, is in sync, and says why', async () => 
   await end(child);
 });
 
-test('the packet programs are refused: sockets by eBPF, packets by iptables', async () => {
+test('the packet programs are refused: sockets by eBPF, packets by nftables', async () => {
   const { child, log } = startWith(['env', `FAIRLEAD_BPF_DIR=${withoutPackets}`]);
   await ready(log);
   expect(await once()).toMatchObject({ kind: 'answered', backend: 'web' });
   const { code, stdout } = await statusText();
-  expect(stdout).toMatch(/^Dataplane: +bpf \+ iptables, 11 hooks on /m);
-  expect(stdout).toMatch(/^Fallback: +packets by iptables: the kernel refused a program/m);
+  expect(stdout).toMatch(/^Dataplane: +bpf \+ nftables, 11 hooks on /m);
+  expect(stdout).toMatch(/^Fallback: +packets by nftables: the kernel refused a program/m);
   expect(code, stdout).toBe(0);
   const args = ['--from', '192.0.2.1', '--to', '10.96.0.10:80/tcp', '-o', 'json'];
   const at = ['--run-dir', node.instance.runDir];
   const explained = await runCommand(node.instance, ['explain', ...args, ...at]);
-  expect(JSON.parse(explained.stdout)).toMatchObject({ dataplane: 'iptables' });
+  expect(JSON.parse(explained.stdout)).toMatchObject({ dataplane: 'nftables' });
   await end(child);
 });
 
-test('PREEMPT_RT: sockets by eBPF, packets by iptables; probe says why', async () => {
+test('PREEMPT_RT: sockets by eBPF, packets by nftables; probe says why', async () => {
   const version = join(withoutPackets, 'version');
   writeFileSync(version, '#1 SMP PREEMPT_RT Debian 6.12.43-1 (2025-08-27)\n');
   const mount = 'mount --bind "$0" /proc/sys/kernel/version && exec "$@"';
@@ -123,13 +123,41 @@ test('PREEMPT_RT: sockets by eBPF, packets by iptables; probe says why', async (
   await ready(log);
   expect(await once()).toMatchObject({ kind: 'answered', backend: 'web' });
   const { code, stdout } = await statusText();
-  expect(stdout).toMatch(/^Dataplane: +bpf \+ iptables, 11 hooks on /m);
-  expect(stdout).toMatch(/^Fallback: +packets by iptables: this kernel is PREEMPT_RT/m);
+  expect(stdout).toMatch(/^Dataplane: +bpf \+ nftables, 11 hooks on /m);
+  expect(stdout).toMatch(/^Fallback: +packets by nftables: this kernel is PREEMPT_RT/m);
   expect(code, stdout).toBe(0);
   const probe = await runCommand({ ...node.instance, wrapper }, ['probe', '-o', 'json']);
   const { items } = JSON.parse(probe.stdout) as { items: { feature: string; answer: string }[] };
   const no = items.filter(({ answer }) => answer === 'no').map(({ feature }) => feature);
   expect(no).toContain('softirqs');
+  await end(child);
+});
+
+test.each([
+  ['its FORWARD drops', 'iptables-nft -P FORWARD DROP', 'iptables-nft -P FORWARD ACCEPT'],
+  ['kube-proxy has rules in it', 'iptables-nft -t nat -N KUBE-SERVICES', 'iptables-nft -t nat -X'],
+  ['legacy translates', 'iptables-legacy -t nat -N OTHERS', ''],
+])('iptables serves where this node uses it: %s', async (_, before, after) => {
+  const inNode = (line: string) => {
+    const [program = '', ...args] = insideSandbox(node.self, line.split(' '));
+    return run(program, args);
+  };
+  expect(await inNode(before)).toMatchObject({ code: 0 });
+  const { child, log } = startWith(forbidBpf('EPERM'));
+  await ready(log);
+  expect((await statusText()).stdout).toMatch(/^Dataplane: +iptables;/m);
+  expect(await once()).toMatchObject({ kind: 'answered', backend: 'web' });
+  await end(child);
+  if (after !== '') expect(await inNode(after)).toMatchObject({ code: 0 });
+});
+
+test('neither eBPF nor rules: sockets of the agent serve, and status says why', async () => {
+  const { child, log } = startWith([...forbidBpf('EPERM'), '/usr/bin/env', 'PATH=/nowhere']);
+  await ready(log);
+  expect(await once()).toMatchObject({ kind: 'answered', backend: 'web' });
+  expect((await statusText()).stdout).toMatch(
+    /^Fallback: +sockets and packets by userspace: no iptables works on this node: .*; nftables does not work on this node: .*; and eBPF cannot serve: /m,
+  );
   await end(child);
 });
 
@@ -157,6 +185,6 @@ test('where programs of an earlier agent are attached auto fails, and they go on
   const { child, log } = startWith(forbidBpf('EPERM'));
   expect(await child.exited).not.toBe(0);
   expect(lastWords(log)).not.toBe('');
-  expect(log.filter((line) => line.includes('iptables does'))).toEqual([]);
+  expect(log.filter((line) => /(?:ip|nf)tables does/.test(line))).toEqual([]);
   expect(await once()).toMatchObject({ kind: 'answered', backend: 'web' });
 });

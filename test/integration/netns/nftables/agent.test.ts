@@ -150,7 +150,7 @@ test('--engine auto, without eBPF and iptables: nftables serves, and the status 
     expect((await node.status()).fallback).toMatchObject({
       what: 'sockets and packets',
       by: 'nftables',
-      reason: expect.stringMatching(/CAP_BPF.*; no iptables works on this node: .*was not found/),
+      reason: expect.stringMatching(/CAP_BPF/),
     });
   } finally {
     rmSync(folder, { recursive: true });

@@ -89,7 +89,7 @@ describe('where BPF is forbidden', () => {
   const BPF_ALONE: readonly FeatureName[] = ['bpf()', 'connect4', 'tcx', 'packet programs'];
 
   test.each(['EPERM', 'ENOSYS'] as const)(
-    'by a seccomp filter that answers %s: no, and Services are served by iptables',
+    'by a seccomp filter that answers %s: no, and Services are served by rules',
     async (errno) => {
       const { code, texts, engine } = await probe(forbidBpf(errno));
       expect(texts.get('CAP_BPF')).toBe('yes: ');
@@ -98,7 +98,7 @@ describe('where BPF is forbidden', () => {
         expect(texts.get(feature), feature).toContain(reason);
       }
       expect(texts.get('iptables-nft')).toBe('yes: ');
-      expect(engine).toMatchObject({ ok: true, sockets: 'iptables', packets: 'iptables' });
+      expect(engine).toMatchObject({ ok: true, sockets: 'nftables', packets: 'nftables' });
       expect(code).toBe(3);
     },
   );
@@ -138,7 +138,7 @@ test('without a cgroup v2 hierarchy the answer is no, with what to do; packets a
     reason: 'no cgroup v2 hierarchy is mounted, writable',
   });
   expect(answers.get('packet programs')?.answer).toBe('yes');
-  expect(engine).toMatchObject({ ok: true, sockets: 'iptables', packets: 'iptables' });
+  expect(engine).toMatchObject({ ok: true, sockets: 'nftables', packets: 'nftables' });
   expect(code).toBe(3);
 });
 

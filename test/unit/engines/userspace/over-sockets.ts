@@ -7,6 +7,7 @@ import type { Dataplane } from '../../../../src/engines/dataplane.ts';
 import type { AddressKeeper } from '../../../../src/engines/userspace/kernel/addresses.ts';
 import { createUserspaceDataplane } from '../../../../src/engines/userspace/kernel/dataplane.ts';
 import type { Remembered } from '../../../../src/engines/userspace/kernel/memory.ts';
+import { type ListenTcp, streamedTcp } from '../../../../src/engines/userspace/kernel/tcp.ts';
 import type { Clock } from '../../../../src/lib/clock.ts';
 import { SYSTEM_CLOCK } from '../../../../src/sys/clock.ts';
 
@@ -35,9 +36,17 @@ export interface OpenedParts {
   readonly remembered?: Remembered;
   readonly clock?: Clock;
   readonly addresses?: AddressKeeper;
+  readonly listenTcp?: ListenTcp;
+  readonly onShed?: (most: number) => void;
 }
 
-export function opened({ remembered, clock = SYSTEM_CLOCK, addresses }: OpenedParts = {}): {
+export function opened({
+  remembered,
+  clock = SYSTEM_CLOCK,
+  addresses,
+  listenTcp = streamedTcp,
+  onShed = () => undefined,
+}: OpenedParts = {}): {
   readonly dataplane: Dataplane;
   readonly remembered: () => Remembered;
 } {
@@ -53,7 +62,7 @@ export function opened({ remembered, clock = SYSTEM_CLOCK, addresses }: OpenedPa
         return true;
       },
     },
-    addresses,
+    ...{ addresses, listenTcp, onShed },
   });
   return { dataplane: tracked(dataplane), remembered: () => kept };
 }

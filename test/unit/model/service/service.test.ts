@@ -375,3 +375,19 @@ describe('the size of Maglev tables', () => {
     ]);
   });
 });
+
+describe('the PROXY protocol', () => {
+  const asked = (text: string) =>
+    project({}, { metadata: { annotations: { 'fairlead.io/proxy-protocol': text } } });
+
+  it('is version 2 or absent', () => {
+    expect(asked(' v2 ')).toMatchObject({ value: { proxyProtocol: 'v2' }, rejections: [] });
+    expect(project({}, {}).value).not.toHaveProperty('proxyProtocol');
+  });
+
+  it('a version that there is not is rejected, and none is used', () => {
+    const { value, rejections } = asked('v1');
+    expect(value).not.toHaveProperty('proxyProtocol');
+    expect(rejections).toMatchObject([{ reason: 'must be one of v2, not "v1"' }]);
+  });
+});

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The devices of a namespace follow the kernel's notifications; an overrun leads to a new dump.
 import { beforeEach, describe, expect, test } from 'vitest';
-import { followNetwork, type NetworkFollower } from '../../../../src/sys/netlink/follow.ts';
+import { followNetwork } from '../../../../src/sys/netlink/follow.ts';
+import type { NetworkFollower } from '../../../../src/sys/netlink/network.ts';
 import {
   addressMessage,
   type FakeKernel,

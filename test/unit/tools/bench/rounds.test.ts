@@ -64,7 +64,7 @@ describe('rounds as one column', () => {
 
 describe('goals in parts of kube-proxy', () => {
   const missed = (ours: number): readonly string[] =>
-    ratioGoals({ rounds: [round(times(ours), times(1))] })
+    ratioGoals({ rounds: [round(times(ours), times(1))] }, 'iptables')
       .filter(({ isMet }) => !isMet)
       .map(({ name }) => name);
 
@@ -80,7 +80,7 @@ describe('goals in parts of kube-proxy', () => {
   });
 
   test('what the tools alone take is said of one change, in parts of what kube-proxy takes', () => {
-    const goals = ratioGoals({ rounds: [round(times(0.5), times(1))] });
+    const goals = ratioGoals({ rounds: [round(times(0.5), times(1))] }, 'iptables');
     expect(
       goals.flatMap(({ name, least }) => (least === undefined ? [] : [[name, least]])),
     ).toEqual([
@@ -96,31 +96,49 @@ describe('goals in parts of kube-proxy', () => {
       round(times(4), times(10)),
       round(times(3), times(1)),
     ];
-    const goal = ratioGoals({ rounds }).find(({ name }) => name === 'one change, p50')!;
+    const goal = ratioGoals({ rounds }, 'iptables').find(({ name }) => name === 'one change, p50')!;
     expect(goal).toMatchObject({ ratio: 0.4, isMet: true });
     expect(ratioText(goal)).toBe('0.40 (0.20–3.00)');
   });
 
   test('of two rounds the mean counts, not the better one', () => {
     const rounds = [round(times(0.4), times(1)), round(times(0.8), times(1))];
-    const goal = ratioGoals({ rounds }).find(({ name }) => name === 'one change, p50')!;
+    const goal = ratioGoals({ rounds }, 'iptables').find(({ name }) => name === 'one change, p50')!;
     expect([goal.isMet, ratioText(goal)]).toEqual([false, '0.60 (0.40–0.80)']);
   });
 
   test('a single round has no range', () => {
-    expect(ratioText(ratioGoals({ rounds: [round(times(0.25), times(1))] })[0]!)).toBe('0.25');
+    expect(ratioText(ratioGoals({ rounds: [round(times(0.25), times(1))] }, 'iptables')[0]!)).toBe(
+      '0.25',
+    );
   });
 
   test('nothing is said of a figure that kube-proxy has before the change was answered', () => {
     const early = { ...times(1), quiet: { samplesMs: [-2, -1, 30], failures: 0 } };
-    const names = ratioGoals({ rounds: [round(times(1), early)] }).map(({ name }) => name);
+    const names = ratioGoals({ rounds: [round(times(1), early)] }, 'iptables').map(
+      ({ name }) => name,
+    );
     expect(names).not.toContain('one change, p50');
     expect(names).toHaveLength(7);
   });
 
   test('nothing is said where one of the two did not finish or was not measured', () => {
-    expect(ratioGoals({ rounds: [round(times(1), unfinished)] })).toEqual([]);
-    expect(ratioGoals({ rounds: [{ iptables: times(1) }] })).toEqual([]);
+    expect(ratioGoals({ rounds: [round(times(1), unfinished)] }, 'iptables')).toEqual([]);
+    expect(ratioGoals({ rounds: [{ iptables: times(1) }] }, 'iptables')).toEqual([]);
+  });
+
+  test('of nftables are to kube-proxy in that mode', () => {
+    const rounds = [{ 'fairlead-nftables': times(0.2), nftables: times(1), iptables: times(0.1) }];
+    const goals = ratioGoals({ rounds }, 'nftables').map(({ name, ratio, isMet }) => [
+      ...[name, Number(ratio.toFixed(2)), isMet],
+    ]);
+    expect(goals).toMatchObject([
+      ['start, CPU time', 0.2, true],
+      ['full sync, by its metric', 0.2, true],
+      ['one change, CPU time', 0.2, false],
+      ['100 changes/s, CPU time', 1, false],
+    ]);
+    expect(ratioGoals({ rounds }, 'iptables')).toEqual([]);
   });
 });
 
@@ -186,7 +204,9 @@ describe('the metrics of syncs', () => {
 test('options of rules and rounds', () => {
   const { iptables, rounds, limit, proxies } = parseOptions([]);
   expect({ iptables, rounds, limit }).toEqual({ iptables: 'legacy', rounds: 1, limit: 300 });
-  expect(proxies).toEqual(['fairlead', 'fairlead-iptables', 'iptables', 'nftables']);
+  expect(proxies).toEqual([
+    ...['fairlead', 'fairlead-iptables', 'fairlead-nftables', 'iptables', 'nftables'],
+  ]);
   const given = ['--iptables', 'nft', '--rounds', '3', '--limit', '90'];
   expect(parseOptions(given)).toMatchObject({ iptables: 'nft', rounds: 3, limit: 90 });
 });

@@ -42,6 +42,12 @@ export const LOOKS: Readonly<Record<ColumnName, Look>> = {
     dashes: '7 3',
     marker: polygon([-0.9, -0.9], [0.9, -0.9], [0.9, 0.9], [-0.9, 0.9]),
   },
+  'fairlead-nftables': {
+    light: '#6e6200',
+    dark: '#e0cf3c',
+    dashes: '5 2 1 2',
+    marker: polygon([-1.1, -0.9], [1.1, -0.9], [0, 1.2]),
+  },
   'kube-proxy-iptables': {
     light: '#c24f00',
     dark: '#f0893e',

@@ -3,7 +3,7 @@
 import type { Logger } from '../../../../log.ts';
 import type { Plan } from '../../../../plan/types.ts';
 import type { BpfMap } from '../../../../sys/native.ts';
-import type { NetworkFollower } from '../../../../sys/netlink/follow.ts';
+import type { NetworkFollower } from '../../../../sys/netlink/network.ts';
 import type { Entry } from '../../../entry.ts';
 import type { CookieView } from '../../../snapshot.ts';
 import { arrayTable, hashTable } from '../../kernel/maps/kernel.ts';

@@ -5,13 +5,7 @@ import { lstatSync, mkdirSync, readdirSync, rmdirSync, unlinkSync } from 'node:f
 import { basename, join } from 'node:path';
 import { FairleadError } from '../../../../errors.ts';
 import { EARLY_PROGRAMS, isHookProgram } from '../../layer.ts';
-import {
-  isFormerPin,
-  type MapVersions,
-  mapPin,
-  type PinnedMap,
-  parseMapPin,
-} from '../../layout/versions.ts';
+import { type MapVersions, mapPin, type PinnedMap, parseMapPin } from '../../layout/versions.ts';
 
 export interface PinFolder {
   readonly maps: string;
@@ -80,14 +74,9 @@ export function listPins(bpfRoot: string): { readonly links: string[]; readonly 
   return {
     links: earlyFirst(pinsIn(links).filter(isLinkPin)).map((pin) => join(links, pin)),
     maps: pinsIn(maps)
-      .filter((pin) => parseMapPin(pin) !== undefined || isFormerPin(pin))
+      .filter((pin) => parseMapPin(pin) !== undefined)
       .map((pin) => join(maps, pin)),
   };
-}
-
-/** Programs that still use these maps keep them. */
-export function unpinFormer(bpfRoot: string): void {
-  for (const path of listPins(bpfRoot).maps) if (isFormerPin(basename(path))) unpin(path);
 }
 
 /** A map that is pinned in any version; undefined: it is not. */

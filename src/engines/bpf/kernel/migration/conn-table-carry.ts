@@ -5,13 +5,7 @@ import { FAMILIES, type Family } from '../../../../model/types.ts';
 import type { BpfMap, BpfProgram } from '../../../../sys/native.ts';
 import { tickOfNow } from '../../conn/clock.ts';
 import { digitOf } from '../../conn/conn-table.ts';
-import {
-  CONN_HALF,
-  CONN_SIZE,
-  CONN_SLOTS,
-  FORMER_TRAFFIC_SIZE,
-  TICKS_PER_SECOND,
-} from '../../layout/conn-layout.ts';
+import { CONN_HALF, CONN_SIZE, CONN_SLOTS, TICKS_PER_SECOND } from '../../layout/conn-layout.ts';
 import { encodeU32 } from '../../layout/layout.ts';
 import { decodeKeptSettings } from '../../layout/packet-layout.ts';
 import { type Loaded, type LoadOptions, loadLayer } from '../loader/load.ts';
@@ -45,8 +39,6 @@ const FROM: Readonly<Record<Names, string>> = {
   fl_conn: 'fl_from_conn',
   fl_conn_traf: 'fl_from_traf',
 };
-/** In place of fl_from_traf, of a version before 3. */
-const FROM_WIDE = 'fl_from_wide';
 
 /**
  * Of every generation that an agent has left which was killed: programs use one of them, and the latest may be none that they
@@ -102,8 +94,7 @@ async function openCarrier(
   const sizes = Object.fromEntries([...from].map(([name, map]) => [name, map.info.maxEntries]));
   const undo: Undo = [];
   try {
-    const rodata = [{ from_former: Uint8Array.of(isFormer(from) ? 1 : 0) }];
-    const objects = [{ bytes: object(), rodata }];
+    const objects = [{ bytes: object(), rodata: [{}] }];
     const layer = { name: 'carry of connections', objects, hooks: [] };
     const all = { ...options, sizes: { ...options.sizes, ...sizes }, maps: from };
     const loaded = await loadLayer(layer, all, undo);
@@ -118,18 +109,8 @@ async function openCarrier(
 const isCarried = (pairs: readonly Pair[], family: Family): boolean =>
   Object.keys(FROM).every((name) => {
     const pair = pairs.find(({ map }) => map === `${name}${digitOf(family)}`);
-    return pair !== undefined && isKnown(name, pair);
+    return pair !== undefined && pair.from.info.valueSize === pair.to.info.valueSize;
   });
-
-/** The layout of now, or the one before, which the program converts. */
-const isKnown = (name: string, { from, to }: Pair): boolean =>
-  from.info.valueSize === to.info.valueSize || (name === 'fl_conn_traf' && isWide(from));
-
-const isWide = ({ info }: BpfMap): boolean => info.valueSize === FORMER_TRAFFIC_SIZE;
-
-/** By the names of the program. All maps of a generation are of one version. */
-const isFormer = (from: ReadonlyMap<string, BpfMap>): boolean =>
-  [...from.keys()].some((name) => name.startsWith(FROM_WIDE));
 
 /** An agent has carried it to the end, and was killed before it removed the maps. */
 function isOver(pairs: readonly Pair[], family: Family): boolean {
@@ -145,20 +126,19 @@ function fromMaps(
   pairs: readonly Pair[],
   families: readonly Family[],
 ): ReadonlyMap<string, BpfMap> {
-  const names = families.flatMap((family) =>
-    Object.entries(FROM).map(
-      ([name, former]) => [`${name}${digitOf(family)}`, `${former}${digitOf(family)}`] as const,
+  const names = new Map<string, string>(
+    families.flatMap((family) =>
+      Object.entries(FROM).map(([name, former]) => [
+        `${name}${digitOf(family)}`,
+        `${former}${digitOf(family)}`,
+      ]),
     ),
   );
   return new Map(
-    names.flatMap(([name, former]) =>
-      pairs
-        .filter(({ map }) => map === name)
-        .map(
-          ({ from }) =>
-            [isWide(from) ? former.replace(FROM.fl_conn_traf, FROM_WIDE) : former, from] as const,
-        ),
-    ),
+    pairs.flatMap(({ map, from }) => {
+      const name = names.get(map);
+      return name === undefined ? [] : [[name, from]];
+    }),
   );
 }
 

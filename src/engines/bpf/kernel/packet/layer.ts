@@ -7,7 +7,7 @@ import type { Logger } from '../../../../log.ts';
 import type { Family } from '../../../../model/types.ts';
 import type { Plan, ServiceKey } from '../../../../plan/types.ts';
 import { SYSTEM_CLOCK } from '../../../../sys/clock.ts';
-import type { NetworkFollower } from '../../../../sys/netlink/follow.ts';
+import type { NetworkFollower } from '../../../../sys/netlink/network.ts';
 import type { Entry } from '../../../entry.ts';
 import type { CookieView, DeviceView, TableFill } from '../../../snapshot.ts';
 import {

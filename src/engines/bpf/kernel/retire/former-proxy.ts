@@ -8,7 +8,7 @@ import { FAMILIES } from '../../../../model/types.ts';
 import { readConntrack } from '../../../../sys/conntrack/conntrack-table.ts';
 import type { ConntrackEntry } from '../../../../sys/conntrack/entry.ts';
 import type { BpfMap } from '../../../../sys/native.ts';
-import type { NetworkFollower } from '../../../../sys/netlink/follow.ts';
+import type { NetworkFollower } from '../../../../sys/netlink/network.ts';
 import { formerConnections } from '../packet/settings.ts';
 
 export interface FormerProxyParts {

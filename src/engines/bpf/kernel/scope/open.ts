@@ -3,7 +3,7 @@
 import type { Logger } from '../../../../log.ts';
 import { SYSTEM_CLOCK } from '../../../../sys/clock.ts';
 import { type BpfMap, openRingBuffer } from '../../../../sys/native.ts';
-import type { NetworkFollower } from '../../../../sys/netlink/follow.ts';
+import type { NetworkFollower } from '../../../../sys/netlink/network.ts';
 import type { ScopeView, SocketScope } from '../../../snapshot.ts';
 import type { PodDevice } from '../../scope/judge.ts';
 import { plainNamespaces } from '../../scope/plain.ts';

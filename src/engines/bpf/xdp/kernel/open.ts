@@ -4,7 +4,7 @@
 import { reasonOf } from '../../../../errors.ts';
 import type { Logger } from '../../../../log.ts';
 import { SYSTEM_CLOCK } from '../../../../sys/clock.ts';
-import type { NetworkFollower } from '../../../../sys/netlink/follow.ts';
+import type { NetworkFollower } from '../../../../sys/netlink/network.ts';
 import type { EarlyPathKind, FollowedDevices, OpenEarlyPath } from '../../devices/early-path.ts';
 import { detachPinned, earlyPins } from '../../kernel/devices/device-pins.ts';
 import { pinFolder } from '../../kernel/loader/pins.ts';

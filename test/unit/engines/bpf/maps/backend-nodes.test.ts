@@ -5,6 +5,7 @@ import {
   decodeNodeAddress,
   encodeLocalBackendKey,
 } from '../../../../../src/engines/bpf/direct-return/direct-layout.ts';
+import { withoutBackends } from '../../../../../src/engines/bpf/direct-return/held-backends.ts';
 import { decodeBackend, decodeU32 } from '../../../../../src/engines/bpf/layout/layout.ts';
 import {
   createTableSync,
@@ -175,4 +176,15 @@ test('audit reports and repairs what direct return needs to know', async () => {
   ]);
   expect({ nodes: nodesIn(tables), local: localIn(tables) }).toEqual(before);
   expect([...sync.findDrift()].flat()).toEqual([]);
+});
+
+test('a key that a newer id has stays when the older id goes', () => {
+  const [shared, own] = [Uint8Array.of(1), Uint8Array.of(2)];
+  const held = new Map([
+    [5, shared],
+    [6, own],
+    [7, shared.slice()],
+  ]);
+  expect(withoutBackends(held, [5, 6])).toEqual({ gone: [own], stay: new Map([[7, shared]]) });
+  expect(withoutBackends(held, [5, 7])).toEqual({ gone: [shared], stay: new Map() });
 });

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// `fairlead compare`: whether two proxies do the same with every packet: the plan of the API's objects and the rules that are in
+// the kernel, or two sets of rules. Attaches nothing, changes nothing, and needs no agent.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Command, Option } from 'commander';
+import { compare } from '../../compare/compare.ts';
+import { withReasons } from '../../compare/known.ts';
+import { withoutOwnAnnotations } from '../../compare/plain.ts';
+import { planSide } from '../../compare/sides/plan-side.ts';
+import { type LoadedConfig, loadConfig } from '../../config/load.ts';
+import { diagnosticText } from '../../config/types.ts';
+import { EXIT } from '../../errors.ts';
+import { familyOf } from '../../lib/ip.ts';
+import { createLogger, type Logger } from '../../log.ts';
+import { createPlanner } from '../../plan/planner.ts';
+import type { Plan } from '../../plan/types.ts';
+import { followNetwork } from '../../sys/netlink/follow.ts';
+import { nodeAddressesOf } from '../../sys/netlink/node-addresses.ts';
+import { letNewSpaceGrow } from '../../sys/process/memory.ts';
+import { readObjects } from '../compare/objects.ts';
+import { isUnexplained, type Outcome, reportText, reportValue } from '../compare/report.ts';
+import { pairsOf, SIDE_NAMES } from '../compare/sides.ts';
+import { addPlanFlags, flagValues } from '../config-flags.ts';
+import { durationMs, timeoutOption } from '../flags.ts';
+import { addOutputOption, machine, type OutputFormat, print, say } from '../output.ts';
+
+interface CompareOptions {
+  readonly output: OutputFormat;
+  readonly retryAfter: number;
+  readonly timeout: number;
+}
+
+export function compareCommand(): Command {
+  const command = new Command('compare')
+    .description(
+      'prove that two proxies do the same with every packet, or list what differs; exits 3 if a difference has no known reason',
+    )
+    .argument(
+      '[sides...]',
+      `two of ${SIDE_NAMES.join(', ')}, or files with rules (default: plan, and the rules of the node)`,
+    )
+    .addOption(
+      new Option('--retry-after <duration>', 'if there are differences, read again after this time')
+        .argParser(durationMs)
+        .default(durationMs('2s'), '2s'),
+    )
+    .addOption(timeoutOption('how long to wait for the lists of the API server', '30s'));
+  return addPlanFlags(addOutputOption(command, ['text', 'wide', 'json', 'yaml']), [
+    'manifests',
+    'kubeconfig',
+    'api-servers',
+    'run-dir',
+  ]).action((names: readonly string[], options: CompareOptions) => run(names, options, command));
+}
+
+async function run(
+  names: readonly string[],
+  { output, retryAfter, timeout }: CompareOptions,
+  command: Command,
+): Promise<void> {
+  letNewSpaceGrow();
+  if (names.length > 2) command.error('error: name at most two sides');
+  const loaded = loadConfig(flagValues(command));
+  for (const warning of loaded.config.warnings) say(diagnosticText(warning));
+  const log = createLogger('error', 'text');
+  let outcomes = await outcomesOf(names, loaded, log, timeout);
+  if (outcomes.some(isOpen) && retryAfter > 0) {
+    // A proxy that is just writing its rules is behind for a moment.
+    await sleep(retryAfter);
+    outcomes = await outcomesOf(names, loaded, log, timeout);
+  }
+  const isMachine = output.kind !== 'text' && output.kind !== 'wide';
+  print(
+    isMachine
+      ? await machine(reportValue(outcomes), output)
+      : reportText(outcomes, output.kind === 'wide'),
+  );
+  process.exitCode = outcomes.some(isOpen) ? EXIT.degraded : EXIT.fine;
+}
+
+const isOpen = ({ comparison }: Outcome): boolean => comparison.differences.some(isUnexplained);
+
+async function outcomesOf(
+  names: readonly string[],
+  loaded: LoadedConfig,
+  log: Logger,
+  timeoutMs: number,
+): Promise<readonly Outcome[]> {
+  const own = ownAddresses();
+  let plain: Plan | undefined;
+  const pairs = await pairsOf({
+    names,
+    addresses: (family) => ({ own: own.filter((address) => familyOf(address) === family) }),
+    plan: async () => {
+      const changes = await readObjects(loaded, log, timeoutMs);
+      const planned = (some: typeof changes): Plan => createPlanner(loaded.config.plan).apply(some);
+      const plan = planned(changes);
+      const without = withoutOwnAnnotations(changes);
+      plain = without === changes ? plan : planned(without);
+      return plan;
+    },
+  });
+  return pairs.map((pair) => {
+    const { sides, node, family } = pair;
+    const without = plain && planSide(plain, family, node);
+    return { pair, comparison: withReasons(compare(pair), { sides, node, plain: without }) };
+  });
+}
+
+function ownAddresses(): readonly string[] {
+  const network = followNetwork();
+  try {
+    return nodeAddressesOf(network)
+      .current()
+      .map(({ address }) => address)
+      .filter((address) => !address.startsWith('127.') && address !== '::1');
+  } finally {
+    network.close();
+  }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which two are compared: by their names on the command line, or the plan and the one proxy that the node has.
+import { planSide } from '../../compare/sides/plan-side.ts';
+import { rulesSide } from '../../compare/sides/rules-side.ts';
+import type { NodeAddresses, Side } from '../../compare/sides/side.ts';
+import { FairleadError } from '../../errors.ts';
+import { FAMILIES, type Family } from '../../model/types.ts';
+import type { Plan } from '../../plan/types.ts';
+import { type FoundRules, rulesInFile, rulesOnNode } from './read-rules.ts';
+
+export const PLAN = 'plan';
+/** `iptables` is whichever of them has rules. */
+const ON_NODE = ['iptables', 'iptables-nft', 'iptables-legacy', 'nftables'];
+const OWN = [
+  'fairlead-iptables',
+  'fairlead-iptables-nft',
+  'fairlead-iptables-legacy',
+  'fairlead-nftables',
+];
+export const SIDE_NAMES: readonly string[] = [PLAN, ...ON_NODE, ...OWN];
+
+export interface Pair {
+  readonly family: Family;
+  readonly sides: readonly [Side, Side];
+  readonly node: NodeAddresses;
+}
+
+export interface Wanted {
+  /** At most two. */
+  readonly names: readonly string[];
+  /** Only read if a side is the plan. */
+  readonly plan: () => Promise<Plan>;
+  readonly addresses: (family: Family) => NodeAddresses;
+}
+
+/** One for each family that both have. Throws BAD_OPTION, NOT_FOUND. */
+export async function pairsOf({ names, plan, addresses }: Wanted): Promise<readonly Pair[]> {
+  const isOnNode = (name: string): boolean => SIDE_NAMES.includes(name) && name !== PLAN;
+  const needsNode = names.length < 2 || names.some(isOnNode);
+  const onNode = needsNode ? await rulesOnNode(FAMILIES) : [];
+  const [left = PLAN, right = otherThan(left, onNode)] = names;
+  if (left === right)
+    throw new FairleadError('BAD_OPTION', `${left} is the same as ${right}: name two others`);
+  const read = left === PLAN || right === PLAN ? await plan() : undefined;
+  const sideOf = (name: string, family: Family, node: NodeAddresses): Side | undefined => {
+    if (name === PLAN) return read && planSide(read, family, node);
+    const rules = isOnNode(name) ? onNode : rulesInFile(name, FAMILIES);
+    const found = rules.find((one) => one.family === family && isMeant(one, name));
+    return found && rulesSide(found, found.program, node);
+  };
+  const pairs = FAMILIES.flatMap((family): readonly Pair[] => {
+    const node = addresses(family);
+    const [one, other] = [sideOf(left, family, node), sideOf(right, family, node)];
+    return one === undefined || other === undefined ? [] : [{ family, node, sides: [one, other] }];
+  });
+  if (pairs.length > 0) return pairs;
+  const known = [...new Set(onNode.map(({ name }) => name))].join(', ') || 'no rules of a proxy';
+  throw new FairleadError(
+    'NOT_FOUND',
+    `${left} and ${right} cannot be compared in any IP family: this node has ${known}`,
+  );
+}
+
+const isMeant = ({ name }: FoundRules, wanted: string): boolean =>
+  name === wanted || name.replace(/-(nft|legacy)$/, '') === wanted;
+
+/** The only proxy, or kube-proxy's if fairlead has rules as well. Throws NOT_FOUND. */
+function otherThan(left: string, onNode: readonly FoundRules[]): string {
+  const names = [...new Set(onNode.map(({ name }) => name))].filter((name) => name !== left);
+  const [only, ...others] = names.filter((name) => !name.startsWith('fairlead-'));
+  if (only !== undefined && others.length === 0) return only;
+  const [own] = names;
+  if (only === undefined && own !== undefined) return own;
+  throw only === undefined
+    ? new FairleadError(
+        'NOT_FOUND',
+        'this node has no rules of a proxy in iptables or nftables: name files with rules, or run it where kube-proxy runs',
+      )
+    : new FairleadError('BAD_OPTION', `this node has rules of ${names.join(', ')}: name one`);
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Why two sides answer differently, where that is known and documented (docs/semantics.md, "Where fairlead differs from
+// kube-proxy"). What has no reason here is a defect of one of them, or rules that are not up to date.
+import { isLoopback } from '../lib/ip.ts';
+import { type Answer, differingPart } from './answer.ts';
+import type { Comparison, Difference } from './compare.ts';
+import { SOURCES } from './sides/plan-side.ts';
+import type { NodeAddresses, Side, SideKind } from './sides/side.ts';
+
+export interface KnownDifference {
+  readonly name: string;
+  /** What the rules do, and what the plan says. */
+  readonly rules: string;
+  readonly plan: string;
+  readonly modes: readonly SideKind[];
+  readonly holds: (found: Seen) => boolean;
+}
+
+/** A difference between the plan and rules, whichever stands first. */
+export interface Seen extends Difference {
+  readonly plan: Answer;
+  readonly rules: Answer;
+  readonly isLocal: (address: string) => boolean;
+}
+
+const IPTABLES: readonly SideKind[] = ['iptables', 'ipvs'];
+const NFTABLES: readonly SideKind[] = ['nftables'];
+const ALL: readonly SideKind[] = ['iptables', 'nftables', 'ipvs'];
+
+const isServed = ({ verdict }: Answer): boolean => verdict === 'forward' || verdict === 'reject';
+const isByRanges = ({ because }: Answer): boolean => because.some(({ text }) => text === SOURCES);
+const isOfNode = ({ clients }: Difference): boolean =>
+  clients.every(({ device }) => device === undefined);
+
+/** The first one that holds is the reason. */
+export const KNOWN: readonly KnownDifference[] = [
+  {
+    name: 'conflict-undefined',
+    rules: 'if two Services ask for one address or port, the order of rules decides',
+    plan: 'the older Service gets it',
+    modes: ALL,
+    holds: ({ claim }) => claim?.isContested === true,
+  },
+  {
+    name: 'neighbour-reaches-loopback',
+    rules: 'a neighbour reaches NodePorts with packets to 127.0.0.1',
+    plan: 'packets to a loopback address that come by a device are dropped',
+    modes: ALL,
+    holds: ({ destination, plan, rules }) =>
+      isLoopback(destination.address) && plan.verdict === 'drop' && rules.verdict === 'forward',
+  },
+  {
+    name: 'no-loopback-node-ports',
+    rules: 'NodePorts do not answer at loopback addresses',
+    plan: 'they answer processes of the node',
+    modes: ALL,
+    holds: ({ destination, plan, rules }) =>
+      isLoopback(destination.address) && plan.verdict !== 'none' && rules.verdict !== 'forward',
+  },
+  {
+    name: 'loopback6-node-ports',
+    rules: 'NodePorts answer at [::1], with the feature gate of KEP-6032',
+    plan: 'they do not',
+    modes: ALL,
+    holds: ({ destination, plan }) => destination.address === '::1' && plan.verdict === 'none',
+  },
+  {
+    name: 'martian-guard',
+    rules: 'packets of the node from another address to a loopback address are dropped',
+    plan: 'the kernel decides',
+    modes: IPTABLES,
+    holds: ({ destination, plan, rules }) =>
+      isLoopback(destination.address) && plan.verdict === 'none' && rules.verdict === 'drop',
+  },
+  {
+    name: 'unknown-port-passes',
+    rules: 'a packet to a port that a ClusterIP does not have follows the routes of the node',
+    plan: 'it is refused',
+    modes: IPTABLES,
+    holds: ({ plan, rules }) => plan.verdict === 'reject' && rules.verdict === 'none',
+  },
+  {
+    name: 'unallocated-cluster-ip',
+    rules: 'packets to addresses of the ServiceCIDR that no Service has are dropped',
+    plan: 'they follow the routes of the node',
+    modes: NFTABLES,
+    holds: ({ plan, rules }) =>
+      plan.verdict === 'none' &&
+      rules.verdict === 'drop' &&
+      rules.because.at(-1)?.text.includes('unallocated ClusterIPs') === true,
+  },
+  {
+    name: 'host-passes-without-endpoints',
+    rules: 'packets of the node to an external address without endpoints follow the routes',
+    plan: 'they are refused',
+    modes: IPTABLES,
+    holds: ({ plan, rules, ...found }) =>
+      plan.verdict === 'reject' && rules.verdict === 'none' && isOfNode(found as Difference),
+  },
+  {
+    name: 'refusals-by-prefix',
+    rules: 'a NodePort without endpoints is refused at every address of the node',
+    plan: 'only where NodePorts answer',
+    modes: IPTABLES,
+    holds: ({ plan, rules, isLocal, destination }) =>
+      plan.verdict === 'none' && rules.verdict === 'reject' && isLocal(destination.address),
+  },
+  {
+    name: 'node-ports-at-primary-address',
+    rules: 'without nodePortAddresses, NodePorts answer at the primary address of the node alone',
+    plan: 'they answer at every address of the node',
+    modes: NFTABLES,
+    holds: ({ plan, rules, isLocal, destination }) =>
+      plan.verdict !== 'none' && rules.verdict === 'none' && isLocal(destination.address),
+  },
+  {
+    name: 'ranges-need-endpoints',
+    rules: 'source ranges of a Service without endpoints have no effect',
+    plan: 'clients outside the ranges are dropped',
+    modes: ALL,
+    holds: ({ plan, rules }) => isByRanges(plan) && rules.verdict !== 'forward',
+  },
+  {
+    name: 'unreadable-range-ignored',
+    rules: 'a source range that cannot be read is ignored; if none is left, everybody is admitted',
+    plan: 'it admits nobody, and is reported',
+    modes: ALL,
+    holds: ({ plan, rules, claim }) =>
+      isByRanges(plan) &&
+      isServed(rules) &&
+      claim?.rejected.some((field) => /sourceRanges|source-ranges/i.test(field)) === true,
+  },
+  {
+    name: 'external-ip-bypasses-ranges',
+    rules: 'source ranges have no effect on a load balancer address that is also an external IP',
+    plan: 'they have',
+    modes: IPTABLES,
+    holds: ({ plan, rules }) => isByRanges(plan) && isServed(rules),
+  },
+  {
+    name: 'rejected-field',
+    rules: 'a field that the API server would refuse counts in part',
+    plan: 'the field is rejected, and reported',
+    modes: ALL,
+    holds: ({ claim }) => (claim?.rejected.length ?? 0) > 0,
+  },
+  {
+    name: 'hairpin-of-another-node',
+    rules: 'a backend of another node that asks through this one sees its own address',
+    plan: 'it sees the address of this node',
+    modes: NFTABLES,
+    holds: ({ part }) => part === 'hairpin',
+  },
+];
+
+export const FOREIGN_RULE = 'foreign-rule';
+export const ANNOTATION = 'fairlead-annotation';
+
+export interface Judging {
+  readonly sides: readonly [Side, Side];
+  /** The plan of the same objects without annotations of fairlead. */
+  readonly plain: Side | undefined;
+  readonly node: NodeAddresses;
+}
+
+export const withReasons = (comparison: Comparison, judging: Judging): Comparison => ({
+  ...comparison,
+  differences: comparison.differences.map((one) => ({ ...one, reason: reasonOf(one, judging) })),
+});
+
+/** undefined: nobody knows why. */
+function reasonOf(found: Difference, judging: Judging): string | undefined {
+  const { sides, node } = judging;
+  const isLocal = (address: string): boolean => isLoopback(address) || node.own.includes(address);
+  if (found.answers.some(({ because }) => because.at(-1)?.isForeign === true)) return FOREIGN_RULE;
+  if (isOfAnnotation(found, judging)) return ANNOTATION;
+  const at = sides.findIndex(({ kind }) => kind === 'plan');
+  const plan = found.answers[at];
+  const rules = found.answers[1 - at];
+  const mode = sides[1 - at]?.kind;
+  if (plan === undefined || rules === undefined || mode === undefined) return undefined;
+  const seen: Seen = { ...found, plan, rules, isLocal };
+  return KNOWN.find(({ modes, holds }) => modes.includes(mode) && holds(seen))?.name;
+}
+
+/** Without its annotations the plan answers otherwise. */
+function isOfAnnotation({ answers, clients, destination }: Difference, judging: Judging): boolean {
+  const { sides, plain } = judging;
+  const plan = answers[sides.findIndex(({ kind }) => kind === 'plan')];
+  const [without] = plain?.answers(destination, clients) ?? [];
+  if (plan === undefined || without === undefined) return false;
+  return differingPart(plan, without, clients[0]?.source ?? '') !== undefined;
+}

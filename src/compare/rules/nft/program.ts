@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `nft -y list ruleset` prints -> the rules of one family. Tables that iptables has made are left out: iptables-save
+// prints them as they were written.
+import type { Family } from '../../../model/types.ts';
+import { type Range, spanOf } from '../ranges.ts';
+import type { BaseChain, Elements, Hook, Program, Rule, Verdict } from '../types.ts';
+import { PROTOCOLS, readRule, verdictOf } from './statements.ts';
+import { readTables, type TextSet, type TextTable } from './tables.ts';
+
+const OF_IPTABLES = /^ip6? (raw|mangle|nat|filter|security)$/;
+const HOOK = /^type (\S+) hook (\S+) (?:device \S+ )?priority (\S+)/;
+const NAMED: Readonly<Record<string, number>> = {
+  ...{ raw: -300, mangle: -150, dstnat: -100, filter: 0, security: 50, srcnat: 100 },
+};
+
+export interface NftTables {
+  /** Its rules count for packets that are translated, too: `ip kube-proxy`. */
+  readonly isProxys: (table: string) => boolean;
+  /** Another proxy's. */
+  readonly isLeftOut: (table: string) => boolean;
+}
+
+export function readNft(
+  family: Family,
+  printed: string,
+  { isProxys, isLeftOut }: NftTables,
+): Program {
+  const chains = new Map<string, readonly Rule[]>();
+  const sets = new Map<string, Elements>();
+  const hooks = { prerouting: [], input: [], forward: [], output: [], postrouting: [] } as {
+    readonly [Name in Hook]: BaseChain[];
+  };
+  const own = family === 'IPv4' ? 'ip' : 'ip6';
+  for (const table of readTables(printed)) {
+    const name = `${table.family} ${table.name}`;
+    if (
+      (table.family !== own && table.family !== 'inet') ||
+      OF_IPTABLES.test(name) ||
+      isLeftOut(name)
+    )
+      continue;
+    addTable(table, { family, name, isForeign: !isProxys(name) }, { chains, sets, hooks });
+  }
+  for (const list of Object.values(hooks)) list.sort((a, b) => a.priority - b.priority);
+  return { family, hooks, chains, sets };
+}
+
+interface Building {
+  readonly chains: Map<string, readonly Rule[]>;
+  readonly sets: Map<string, Elements>;
+  readonly hooks: Readonly<Record<Hook, BaseChain[]>>;
+}
+
+function addTable(
+  table: TextTable,
+  about: { readonly family: Family; readonly name: string; readonly isForeign: boolean },
+  { chains, sets, hooks }: Building,
+): void {
+  const { family, name, isForeign } = about;
+  for (const set of table.sets.values()) sets.set(`${name} ${set.name}`, elementsOf(set, name));
+  const context = { family, table: name, sets: table.sets };
+  for (const chain of table.chains) {
+    const key = `${name} ${chain.name}`;
+    const rules = chain.rules.map((line) => ({
+      ...readRule(line, context),
+      text: `${key}: ${line}`,
+      isForeign,
+    }));
+    chains.set(key, rules);
+    const [, type, hook, priority = ''] = HOOK.exec(chain.hook) ?? [];
+    if (!isHook(hook)) continue;
+    hooks[hook].push({ priority: priorityOf(priority), isNat: type === 'nat', chain: key });
+  }
+}
+
+const isHook = (text: string | undefined): text is Hook =>
+  text !== undefined && ['prerouting', 'input', 'forward', 'output', 'postrouting'].includes(text);
+
+/** `-100`, `dstnat`; `filter - 10` is cut to its name, which keeps the order of what matters. */
+const priorityOf = (text: string): number => NAMED[text] ?? (Number.parseInt(text, 10) || 0);
+
+function elementsOf({ elements, isDynamic }: TextSet, table: string): Elements {
+  const exact = new Map<string, Verdict | undefined>();
+  const ranges: Range[] = [];
+  for (const words of isDynamic ? [] : elements) {
+    const colon = words.indexOf(':');
+    const end = words.findIndex((word) => word === ':' || word === 'comment' || word === 'counter');
+    const parts = words.slice(0, end < 0 ? words.length : end).filter((word) => word !== '.');
+    const [only = ''] = parts;
+    const verdict = colon < 0 ? undefined : verdictOf(words.slice(colon + 1), table);
+    const range = parts.length === 1 && /[/-]/.test(only) ? spanOf(only) : undefined;
+    if (range === undefined)
+      exact.set(parts.map((part) => PROTOCOLS[part] ?? part).join(' '), verdict);
+    else ranges.push(range);
+  }
+  return { exact, ranges };
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// The answers of rules: every way of every class of clients through them.
+import { hostPort } from '../../lib/address-bytes.ts';
+import { isLoopback } from '../../lib/ip.ts';
+import type { Answer, PossibleBackend, Reason } from '../answer.ts';
+import { isOneAddress, type Range, textOf } from '../rules/ranges.ts';
+import type { KeyPart, Program, Rule, Test } from '../rules/types.ts';
+import type { Matching } from '../walk/match.ts';
+import type { Destination, Path, World } from '../walk/path.ts';
+import { reach } from '../walk/reach.ts';
+import { trace } from '../walk/trace.ts';
+import type { NodeAddresses, Side } from './side.ts';
+
+export function rulesSide(
+  { kind, name }: Pick<Side, 'kind' | 'name'>,
+  program: Program,
+  { own }: NodeAddresses,
+): Side {
+  const local = new Set(own);
+  const world: World = { isLocal: (address) => isLoopback(address) || local.has(address) };
+  const seconds = affinityTimes(program);
+  return {
+    kind,
+    name,
+    addresses: () => destinationsIn(program).addresses,
+    ranges: () => destinationsIn(program).ranges,
+    reach: ({ address, protocol, port }) => reach(program, world, { address, protocol, port }),
+    answers: (destination, classes) => {
+      const asked = { program, world, classes, protocol: destination.protocol };
+      return answersOf(trace(asked, destination), { asked, destination, seconds });
+    },
+    unread: () => unreadIn(program),
+    claimAt: () => undefined,
+  };
+}
+
+function unreadIn({ chains }: Program): readonly string[] {
+  const isUnread = ({ tests, actions }: Rule): boolean =>
+    [...tests, ...actions].some(({ kind }) => kind === 'unread');
+  return [...chains.values()].flatMap((rules) => rules.filter(isUnread).map(({ text }) => text));
+}
+
+/** Of every list of clients that a rule asks. */
+function affinityTimes({ chains }: Program): ReadonlyMap<string, number> {
+  const found = new Map<string, number>();
+  for (const rules of chains.values())
+    for (const { tests } of rules)
+      for (const test of tests) if (test.kind === 'remembered') found.set(test.list, test.seconds);
+  return found;
+}
+
+interface Asking {
+  readonly asked: Matching;
+  readonly destination: Destination;
+  readonly seconds: ReadonlyMap<string, number>;
+}
+
+/** Classes with the same ways have the same answer, which is made once. */
+function answersOf(paths: readonly Path[], asking: Asking): readonly Answer[] {
+  const made = new Map<string, Answer>();
+  return asking.asked.classes.map((_, index) => {
+    const bit = 1n << BigInt(index);
+    const own: number[] = [];
+    for (const [at, { clients }] of paths.entries()) if ((clients & bit) !== 0n) own.push(at);
+    const key = own.join();
+    const answer =
+      made.get(key) ??
+      answerOf(
+        own.flatMap((at) => paths[at] ?? []),
+        bit,
+        asking,
+      );
+    made.set(key, answer);
+    return answer;
+  });
+}
+
+function answerOf(paths: readonly Path[], bit: bigint, asking: Asking): Answer {
+  const because = becauseOf(paths);
+  const verdicts = new Set(
+    paths.map((path) =>
+      verdictOf(path, isLoopback(asking.destination.address) && isReceived(bit, asking)),
+    ),
+  );
+  const [verdict = 'none'] = verdicts;
+  if (verdicts.size > 1) return { verdict: 'mixed', backends: [], affinitySeconds: 0, because };
+  if (verdict !== 'forward') return { verdict, backends: [], affinitySeconds: 0, because };
+  const affinitySeconds = affinityOf(paths, bit, asking);
+  return { verdict, backends: backendsOf(paths), affinitySeconds, because };
+}
+
+/** What comes by a device for a loopback address is dropped before anybody asks for its port (martian). */
+const verdictOf = (
+  { end, isTranslated }: Path,
+  isMartian: boolean,
+): Exclude<Answer['verdict'], 'mixed'> => {
+  if (isMartian && !isTranslated) return 'drop';
+  if (end !== 'accept') return end;
+  return isTranslated ? 'forward' : 'none';
+};
+
+const isReceived = (bit: bigint, { asked: { classes } }: Asking): boolean =>
+  classes.some(({ device }, index) => device !== undefined && (bit & (1n << BigInt(index))) !== 0n);
+
+const textOfBackend = ({ address, port }: Path): string => hostPort(address, port);
+
+function backendsOf(paths: readonly Path[]): readonly PossibleBackend[] {
+  const found = new Map<string, PossibleBackend>();
+  for (const path of paths) {
+    const text = textOfBackend(path);
+    const before = found.get(text);
+    const masquerade =
+      before === undefined || before.masquerade === path.isMasqueraded
+        ? path.isMasqueraded
+        : 'mixed';
+    found.set(text, { text, share: (before?.share ?? 0) + path.share, masquerade });
+  }
+  return [...found.values()].sort((a, b) => (a.text < b.text ? -1 : 1));
+}
+
+/** A client that is in the list of a backend must get that backend, and nothing else must change. */
+function affinityOf(
+  paths: readonly Path[],
+  bit: bigint,
+  { asked, destination, seconds }: Asking,
+): number | undefined {
+  const times = new Set<number>();
+  for (const path of paths) {
+    const list = path.remembered?.list;
+    const time = list === undefined ? 0 : (seconds.get(list) ?? 0);
+    times.add(time);
+    if (list === undefined || time === 0) continue;
+    const world = { ...asked.world, remembered: list };
+    const kept = trace({ ...asked, world }, destination).filter(({ clients }) => clients & bit);
+    if (kept.some((one) => textOfBackend(one) !== textOfBackend(path))) return undefined;
+  }
+  const [time = 0] = times;
+  return times.size > 1 ? undefined : time;
+}
+
+/** The rules of the way of the greatest share, in order. */
+function becauseOf(paths: readonly Path[]): readonly Reason[] {
+  const lines: Reason[] = [];
+  const [first] = paths;
+  for (let trail = first?.trail; trail !== undefined; trail = trail.before)
+    if (isTelling(trail.rule)) lines.unshift(trail.rule);
+  return lines;
+}
+
+/** What only leads on says nothing. */
+const isTelling = ({ actions }: Rule): boolean =>
+  !actions.every(({ kind }) => kind === 'jump' || kind === 'goto' || kind === 'look-up');
+
+/** Addresses and ranges that rules and elements name as destinations. */
+function destinationsIn({ chains, sets }: Program) {
+  const addresses = new Set<string>();
+  const ranges = new Map<string, Range>();
+  const addRange = (range: Range): void => {
+    if (isOneAddress(range)) addresses.add(textOf(range.from));
+    else ranges.set(`${range.from} ${range.to}`, range);
+  };
+  const addKey = (key: readonly KeyPart[], name: string): void => {
+    const at = key.indexOf('destination');
+    const set = sets.get(name);
+    if (at < 0 || set === undefined || key.includes('source')) return;
+    for (const text of set.exact.keys()) addresses.add(text.split(' ')[at] ?? '');
+    for (const range of set.ranges) addRange(range);
+  };
+  const addTest = (test: Test): void => {
+    if (test.kind === 'address' && test.side === 'destination') test.ranges.forEach(addRange);
+    if (test.kind === 'member') addKey(test.key, test.set);
+  };
+  for (const rules of chains.values()) {
+    for (const { tests, actions } of rules) {
+      tests.forEach(addTest);
+      for (const action of actions) if (action.kind === 'look-up') addKey(action.key, action.map);
+    }
+  }
+  return { addresses, ranges: [...ranges.values()] };
+}

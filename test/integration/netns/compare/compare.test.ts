@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// `fairlead compare` on a node with rules of fairlead and of kube-proxy in the kernel: it proves that they do what the manifests say,
+// and names what was planted. It changes nothing, and needs no agent.
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { type RunResult, run } from '../../../../src/sys/exec.ts';
+import { runCommand } from '../../../../tools/lab/agent.ts';
+import { insideSandbox } from '../../../../tools/lab/sandbox.ts';
+import { service } from '../../../support/builders.ts';
+import { routeServices } from '../../../support/iptables/routed-node.ts';
+import { startOneNode } from '../../../support/node.ts';
+
+let node: Awaited<ReturnType<typeof startOneNode>>;
+
+const inNode = async (argv: readonly string[], stdin = ''): Promise<RunResult> => {
+  const [program = '', ...args] = insideSandbox(node.self, argv);
+  return run(program, args, { stdin });
+};
+const compare = (...args: readonly string[]): Promise<RunResult> => {
+  const { manifests, nodeName } = node.instance;
+  const flags = [
+    '--manifests',
+    manifests.path,
+    '--hostname-override',
+    nodeName,
+    '--retry-after',
+    '1ms',
+  ];
+  return runCommand(node.instance, ['compare', ...args, ...flags]);
+};
+const nft = async (line: string): Promise<void> => {
+  expect(await inNode(['nft', line])).toMatchObject({ code: 0, stderr: '' });
+};
+
+beforeAll(async () => {
+  node = await startOneNode(['web-1', 'web-2', 'dns-1']);
+  await routeServices(node);
+  node.manifests.put(
+    'web.yaml',
+    service('web', { n: 10, nodePort: 30_080 }, node.pods('web-1', 'web-2')),
+  );
+  node.manifests.put('dns.yaml', service('dns', { n: 11 }, node.pods('dns-1')));
+});
+afterAll(() => node?.remove());
+
+beforeEach(async () => {
+  await inNode(['nft', 'flush', 'ruleset']);
+});
+
+test('without rules of a proxy it says so', async () => {
+  expect(await compare()).toMatchObject({
+    code: 4,
+    stdout: '',
+    stderr: expect.stringContaining('this node has no rules of a proxy in iptables or nftables'),
+  });
+});
+
+test.each(['nftables', 'iptables'])(
+  'rules of the engine %s do what the manifests say',
+  async (engine) => {
+    const agent = await node.startAgent(['--engine', engine]);
+    try {
+      await node.programmed();
+      const { code, stdout, stderr } = await compare('plan', `fairlead-${engine}`);
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+      expect(stdout).toMatch(
+        /^IPv4: plan and fairlead-\S+, \d+ classes of clients at \d+ destinations: (no difference|0 unexplained)/,
+      );
+    } finally {
+      await agent.stop();
+    }
+  },
+);
+
+test('a backend that somebody has exchanged is found, with the Service and the rule', async () => {
+  const agent = await node.startAgent(['--engine', 'nftables']);
+  await node.programmed();
+  await agent.stop();
+  const listed = (await inNode(['nft', '-y', 'list', 'map', 'ip', 'fairlead', 'service-ips']))
+    .stdout;
+  const [, key = '', chain = ''] =
+    /((?:\d+\.){3}10 \. tcp \. \d+) : (goto \S*web\S*)/.exec(listed) ?? [];
+  const [, other = ''] = /: (goto \S*dns[^,\s]*)/.exec(listed) ?? [];
+  await nft(`delete element ip fairlead service-ips { ${key} : ${chain.replace(/,$/, '')} }`);
+  await nft(`add element ip fairlead service-ips { ${key} : ${other} }`);
+  const { code, stdout } = await compare('plan', 'fairlead-nftables');
+  expect(code).toBe(3);
+  expect(stdout).toMatch(/default\/web \S+ from .*: backends differs/);
+  expect(stdout).toMatch(/fairlead-nftables: ip fairlead service-\S*dns/);
+});
+
+test('a rule of another program that drops what is for a Service is told', async () => {
+  const agent = await node.startAgent(['--engine', 'nftables']);
+  await node.programmed();
+  await agent.stop();
+  await nft('add table ip mine');
+  await nft('add chain ip mine c { type filter hook prerouting priority -200; }');
+  await nft('add rule ip mine c tcp dport 30080 drop');
+  const { code, stdout } = await compare('plan', 'fairlead-nftables');
+  expect(code).toBe(3);
+  expect(stdout).toContain('(foreign-rule)');
+  expect(stdout).toContain('ip mine c: tcp dport 30080 drop');
+});
+
+test('rules in a file are compared with rules of the node', async () => {
+  const agent = await node.startAgent(['--engine', 'nftables']);
+  await node.programmed();
+  await agent.stop();
+  const file = join(node.instance.runDir, 'saved.nft');
+  writeFileSync(file, (await inNode(['nft', '-y', 'list', 'ruleset'])).stdout);
+  expect(await compare('fairlead-nftables', file)).toMatchObject({ code: 0 });
+  await nft('flush chain ip fairlead services');
+  const { code, stdout } = await compare('fairlead-nftables', file, '-o', 'json');
+  expect(code).toBe(3);
+  const { comparisons } = JSON.parse(stdout);
+  expect(comparisons[0].differences[0]).toMatchObject({ part: 'verdict', reason: null });
+});

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// While the kernel's generation shows that nobody else has changed tables, an audit reads nothing.
+import { expect, test } from 'vitest';
+import { NFTABLES } from '../../../../../src/engines/capabilities.ts';
+import { createNftablesDataplane } from '../../../../../src/engines/nftables/kernel/dataplane.ts';
+import { familyTable } from '../../../../../src/engines/nftables/kernel/family-table.ts';
+import { createRenderer } from '../../../../../src/engines/nftables/rows/render.ts';
+import { SYSTEM_CLOCK } from '../../../../../src/sys/clock.ts';
+import { DEFAULTS } from '../../../../support/nftables/transactions.ts';
+import { backend, clusterIp, planOf, servicePort } from '../../bpf/plans.ts';
+
+function countingDataplane() {
+  let [lists, generation] = [0, 7];
+  const nft = {
+    list: async () => {
+      lists += 1;
+      return '';
+    },
+    write: async () => {
+      generation += 1;
+      return undefined;
+    },
+  };
+  const dataplane = createNftablesDataplane({
+    capabilities: NFTABLES,
+    installation: { hooks: [], refusesWith: 'ECONNREFUSED', refused: [] },
+    tables: [familyTable('IPv4', nft)],
+    renderer: createRenderer(DEFAULTS),
+    clock: { ...SYSTEM_CLOCK, after: () => () => undefined },
+    ...{ minSyncPeriodMs: 0, syncPeriodMs: 30_000 },
+    generation: () => generation,
+    close: () => undefined,
+    log: { warn: () => undefined },
+  });
+  const others = (): void => {
+    generation += 1;
+  };
+  return { dataplane, lists: () => lists, others };
+}
+
+const web = (address: string) =>
+  planOf(servicePort('web', [clusterIp('10.96.0.10')], [backend(address)]));
+
+test('an audit reads the table only after others have changed one', async () => {
+  const { dataplane, lists, others } = countingDataplane();
+  await dataplane.sync(web('10.1.1.5'), 'all', []);
+  // What an earlier agent has left.
+  expect(lists()).toBe(1);
+  await dataplane.sync(web('10.1.1.6'), ['default/web'], []);
+  expect((await dataplane.audit(web('10.1.1.6'), [])).drift).toEqual([]);
+  expect(lists()).toBe(1);
+  others();
+  const { drift } = await dataplane.audit(web('10.1.1.6'), []);
+  expect([lists(), drift.length > 0]).toEqual([2, true]);
+  await dataplane.audit(web('10.1.1.6'), []);
+  expect(lists()).toBe(2);
+});
+
+test('a change does not hide what others have changed before it', async () => {
+  const { dataplane, lists, others } = countingDataplane();
+  await dataplane.sync(web('10.1.1.5'), 'all', []);
+  others();
+  await dataplane.sync(web('10.1.1.6'), ['default/web'], []);
+  await dataplane.audit(web('10.1.1.6'), []);
+  expect(lists()).toBe(2);
+});
