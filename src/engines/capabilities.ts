@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The capabilities of each dataplane, and the router: a connection is served by the first dataplane whose
 // capabilities cover it. Every view that shows "served by" or "not served by" uses it.
-//   servedBy([BPF], port, frontend, 'outside') -> { dataplane: undefined, limits: [packets from outside] }
+//   servedBy([BPF], port, frontend, 'outside') -> { dataplane: undefined, limitations: [packets from outside] }
 //   unservedTexts([BPF], port, frontend)      -> ['not served by bpf: packets from outside']
 
 import {
@@ -189,7 +189,7 @@ export interface Served {
   /** undefined: no dataplane serves it; the packets follow the node's routes. */
   readonly dataplane: string | undefined;
   /** The missing capabilities of the dataplanes before it. */
-  readonly limits: readonly Limitation[];
+  readonly limitations: readonly Limitation[];
   /** Served, but with differences from the plan. */
   readonly differences: readonly Limitation[];
 }
@@ -201,7 +201,7 @@ export type FrontendTraits = Pick<Frontend, 'kind' | 'port' | 'rules' | 'isFilte
 const positionsOf = ({ kind }: Pick<Frontend, 'kind'>): readonly ClientPosition[] =>
   kind === 'ClusterIP' ? ['pod', 'host'] : CLIENT_POSITIONS;
 
-/** True if this dataplane can serve it: the same as having no limits, but cheaper. */
+/** True if this dataplane can serve it: the same as having no limitations, but cheaper. */
 export function isAble(
   { families, serves, changesSctpPorts }: Capabilities,
   port: PortTraits,
@@ -256,16 +256,16 @@ export function servedBy(
   frontend: FrontendTraits,
   position: ClientPosition,
 ): Served {
-  const limits: Limitation[] = [];
+  const limitations: Limitation[] = [];
   for (const capabilities of dataplanes) {
-    const found = limitsOf(capabilities, port, frontend, position);
+    const found = limitationsFor(capabilities, port, frontend, position);
     if (found.length === 0) {
       const differences = differencesOf(capabilities, frontend, position);
-      return { dataplane: capabilities.dataplane, limits, differences };
+      return { dataplane: capabilities.dataplane, limitations, differences };
     }
-    limits.push(...found);
+    limitations.push(...found);
   }
-  return { dataplane: undefined, limits, differences: [] };
+  return { dataplane: undefined, limitations, differences: [] };
 }
 
 /** True if a backend of this node sees the client's own address even where the plan masquerades. */
@@ -296,7 +296,7 @@ export function unservedTexts(
   const unserved = positionsOf(frontend)
     .map((position) => servedBy(dataplanes, port, frontend, position))
     .filter(({ dataplane }) => dataplane === undefined);
-  return [...new Set(unserved.flatMap(({ limits }) => limits.map(limitText)))];
+  return [...new Set(unserved.flatMap(({ limitations }) => limitations.map(limitationText)))];
 }
 
 /** The dataplanes that are to hold the frontend. */
@@ -327,7 +327,7 @@ export function servedByTexts(
 }
 
 /** `not served by bpf: SCTP`. */
-export const limitText = ({ dataplane, reason }: Limitation): string =>
+export const limitationText = ({ dataplane, reason }: Limitation): string =>
   `not served by ${dataplane}: ${reason}`;
 
 function clientsText(positions: readonly ClientPosition[]): string {
@@ -343,7 +343,7 @@ const CLIENT_TEXT: Readonly<Record<ClientPosition, string>> = {
   outside: 'packets from outside',
 };
 
-function limitsOf(
+function limitationsFor(
   capabilities: Capabilities,
   port: PortTraits,
   frontend: FrontendTraits,

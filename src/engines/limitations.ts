@@ -29,15 +29,15 @@ export function limitationsOf(capabilities: Capabilities): readonly Limitation<L
   const { dataplane, serves, countsConnections, knowsNode, canBypass } = capabilities;
   const { affinityClients, directReturn, noDirectReturn, answersLoopback } = capabilities;
   const { relays, slowRelay } = capabilities;
-  const lacking = ALGORITHM_NAMES.filter((name) => !capabilities.algorithms.includes(name));
-  const unweighted = lacking.filter((name) => !name.startsWith('weighted-'));
+  const missing = ALGORITHM_NAMES.filter((name) => !capabilities.algorithms.includes(name));
+  const unweighted = missing.filter((name) => !name.startsWith('weighted-'));
   const applies: Readonly<Record<LimitationCode, boolean>> = {
     COUNTERS: !countsConnections,
     NODE_SOCKETS: !knowsNode,
     LOOPBACK: answersLoopback === false,
     BYPASS: !canBypass,
     AFFINITY_CLIENTS: affinityClients !== undefined,
-    ALGORITHMS: lacking.length > 0,
+    ALGORITHMS: missing.length > 0,
     DIRECT_RETURN: serves.outside !== undefined && !directReturn,
     PORT_MAP: relays === 'port-map',
     CLIENT_ADDRESS: relays !== undefined,

@@ -4,7 +4,7 @@
 import {
   type Capabilities,
   keepsLocalClient,
-  limitText,
+  limitationText,
   type PortTraits,
   refusedBy,
   type Served,
@@ -66,14 +66,14 @@ export function answer(plan: Plan, packet: Packet, { dataplanes, held, tableOf }
   if (served.dataplane !== undefined && held && !isHeld(held, served.dataplane, found.id)) {
     return notProgrammed(explanation, served.dataplane);
   }
-  const { dataplane, limits, differences } = served;
+  const { dataplane, limitations, differences } = served;
   const isForwarded = explanation.verdict === 'forward' && dataplane !== undefined;
   const isUnchanged = isForwarded && client.position === 'pod' && differences.length > 0;
-  const reasons = dataplane === undefined ? limits : isUnchanged ? differences : [];
+  const reasons = dataplane === undefined ? limitations : isUnchanged ? differences : [];
   const refuser =
     dataplane === undefined && refusedBy(dataplanes, found.port, found.frontend, position);
   const reason = [
-    ...reasons.map((limit) => (isUnchanged ? limit.reason : limitText(limit))),
+    ...reasons.map((one) => (isUnchanged ? one.reason : limitationText(one))),
     ...(refuser ? [`${refuser} refuses it, as other ports of a ClusterIP`] : []),
   ].join('; ');
   const isKept = isUnchanged || answersDirectly(plan, dataplanes, served, { found, client });
@@ -88,7 +88,7 @@ export function answer(plan: Plan, packet: Packet, { dataplanes, held, tableOf }
       dataplaneStep(dataplane, reason),
     ],
     dataplane: dataplane ?? null,
-    limits: dataplane === undefined ? limits.map(limitText) : [],
+    limits: dataplane === undefined ? limitations.map(limitationText) : [],
     source: isForwarded ? (explanation.masquerade && !isKept ? 'node' : 'client') : null,
   };
 }

@@ -192,8 +192,8 @@ function limitOf(
   if (match.kind !== 'frontend') return undefined;
   // What is programmed for other clients is checked for those as well that this dataplane does not see.
   const reasons = [position, ...CLIENT_POSITIONS].map(
-    (one) => servedBy([capabilities], match.port, match.frontend, one).limits,
+    (one) => servedBy([capabilities], match.port, match.frontend, one).limitations,
   );
-  const own = reasons.find((limits) => limits.every(({ code }) => code !== 'ORIGIN'));
+  const own = reasons.find((limitations) => limitations.every(({ code }) => code !== 'ORIGIN'));
   return own?.[0]?.reason;
 }

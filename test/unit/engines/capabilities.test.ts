@@ -55,7 +55,7 @@ describe('with bpf alone', () => {
     expect(servedBy([BPF], port(), asked, 'pod').dataplane).toBe('bpf');
     expect(servedBy([BPF], port(), asked, 'outside')).toEqual({
       dataplane: undefined,
-      limits: [{ dataplane: 'bpf', code: 'ORIGIN', reason: 'packets from outside' }],
+      limitations: [{ dataplane: 'bpf', code: 'ORIGIN', reason: 'packets from outside' }],
       differences: [],
     });
   });
@@ -123,7 +123,7 @@ describe('with another dataplane behind it', () => {
     expect(servedBy(both, port(), asked, 'outside').dataplane).toBe('iptables');
     expect(servedBy(both, port('SCTP'), asked, 'pod')).toMatchObject({
       dataplane: 'iptables',
-      limits: [{ dataplane: 'bpf', code: 'PROTOCOL', reason: 'SCTP' }],
+      limitations: [{ dataplane: 'bpf', code: 'PROTOCOL', reason: 'SCTP' }],
     });
     expect(unservedTexts(both, port('SCTP'), asked)).toEqual([]);
   });

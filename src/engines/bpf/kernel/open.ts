@@ -14,7 +14,7 @@ import type { Dataplane } from '../../dataplane.ts';
 import type { Installation, SocketScope } from '../../snapshot.ts';
 import { closeDirectPort } from '../direct-return/direct-port.ts';
 import type { SecretFile } from '../direct-return/kernel/cookie-follow.ts';
-import { lackOfDirectReturn } from '../direct-return/kernel/direct-trial.ts';
+import { reasonForNoDirectReturn } from '../direct-return/kernel/direct-trial.ts';
 import { ALL_FEATURES } from '../features.ts';
 import { canSetRetval, type Layer, type Rodata, socketLayer } from '../layer.ts';
 import type { Features } from '../layout/packet-layout.ts';
@@ -135,7 +135,7 @@ export async function openBpfDataplane(
     // Direct return is tried while the kernel verifies on other threads.
     const [attached, noDirectReturn] = await Promise.all([
       attachSockets({ layer, bpfRoot, sizes }, carry, early),
-      early && lackOfDirectReturn(log),
+      early && reasonForNoDirectReturn(log),
     ]);
     opened.push(attached);
     const { layer: packets, refused } = await openPackets(settings, {

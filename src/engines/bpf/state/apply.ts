@@ -45,8 +45,8 @@ export function applyPlan(ledger: Ledger, plan: Plan, changed: Iterable<ServiceK
     if (finalizePort(ledger, record, port)) sync.emptied.push(record);
   }
   for (const satellite of SATELLITES.toReversed()) satellite.remove(sync);
-  for (const { record, lack } of sync.prepared) {
-    if (lack !== undefined) sync.failed.push(portFailure(record, lack));
+  for (const { record, noRoom } of sync.prepared) {
+    if (noRoom !== undefined) sync.failed.push(portFailure(record, noRoom));
   }
   return {
     applied: sync.applied,

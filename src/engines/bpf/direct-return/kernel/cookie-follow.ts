@@ -23,7 +23,7 @@ export interface SecretFile {
 export interface FollowedCookies {
   view(): CookieView;
   /** Why this node must not take part in direct return: others would not take what it sends. */
-  readonly lack: string | undefined;
+  readonly whyNot: string | undefined;
   /** Compares with the kernel what was written, and repairs it. */
   audit(): readonly Entry[];
   close(): void;
@@ -59,7 +59,7 @@ export function followCookies(
   const watch = file?.follow(first.text, (text) => use(readSecrets(text)));
   return {
     view: () => ({ ...viewOf(cookies), ...(problem !== undefined && { problem }) }),
-    lack:
+    whyNot:
       problem === undefined || cookies !== undefined
         ? undefined
         : `${problem}; mend it, then start the agent again`,

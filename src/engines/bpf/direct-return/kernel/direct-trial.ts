@@ -59,7 +59,7 @@ export function tryFrames({ wrap, unwrap }: Readonly<Record<'wrap' | 'unwrap', R
 }
 
 /** Why not; undefined: it can, or that could not be told. */
-export async function lackOfDirectReturn(
+export async function reasonForNoDirectReturn(
   log: Pick<Logger, 'warn'>,
   attempt: () => Promise<void> = tryDirectReturn,
 ): Promise<string | undefined> {

@@ -15,7 +15,7 @@ import { followCookies, type SecretFile } from './cookie-follow.ts';
 export interface DirectReturnLayer {
   readonly tables: DirectTables;
   /** Why this node must not take part in it although the kernel can. */
-  readonly lack: string | undefined;
+  readonly whyNot: string | undefined;
   cookies(): CookieView;
   /** Once the programs are this agent's. @returns whether an earlier agent has left the port open */
   begin(runtime: ArrayTable, network: NetworkFollower): { readonly wasOpen: boolean };
@@ -46,10 +46,10 @@ export function openDirectReturn(
       backendNode: arrayTable(map('fl_backend_node')),
       localBackend: hashTable(map('fl_local_be')),
     },
-    lack: cookies.lack,
+    whyNot: cookies.whyNot,
     cookies: () => cookies.view(),
     begin(runtime, network) {
-      port = createDirectPort(runtime, network, isAble && cookies.lack === undefined);
+      port = createDirectPort(runtime, network, isAble && cookies.whyNot === undefined);
       return { wasOpen: port.wasOpen };
     },
     follow(plan) {

@@ -20,7 +20,7 @@ import {
 import { createDeviceFollower, type DeviceFollower } from '../../devices/device-follower.ts';
 import { deviceTable } from '../../devices/device-table.ts';
 import type { AdoptEarlyPath, EarlyPathParts, OpenEarlyPath } from '../../devices/early-path.ts';
-import { lackOfHooks } from '../../devices/lack-of-hooks.ts';
+import { reasonForNoHooks } from '../../devices/no-hooks.ts';
 import type { DevicePolicy } from '../../devices/policy.ts';
 import type { SecretFile } from '../../direct-return/kernel/cookie-follow.ts';
 import { openDirectReturn } from '../../direct-return/kernel/open.ts';
@@ -187,11 +187,11 @@ export async function openPacketLayer(
     const follower = followDevices(settings, loaded, { ...parts, early });
     parts.afterLinks?.();
     opened.push(follower);
-    const lack = lackOfHooks(follower.devices());
-    if (lack !== undefined) {
+    const why = reasonForNoHooks(follower.devices());
+    if (why !== undefined) {
       throw new FairleadError(
         'ATTACH_FAILED',
-        `the kernel has neither tcx nor clsact (${lack}): load the modules sch_ingress and cls_bpf`,
+        `the kernel has neither tcx nor clsact (${why}): load the modules sch_ingress and cls_bpf`,
       );
     }
     const sweep = { object: sweepObject, bpfRoot, sizes, tables, look, clock: SYSTEM_CLOCK, log };
@@ -209,7 +209,7 @@ export async function openPacketLayer(
       traffic,
       direct: directReturn.tables,
       hadDirectReturn,
-      noDirectReturn: directReturn.lack,
+      noDirectReturn: directReturn.whyNot,
       cookies: () => directReturn.cookies(),
       features,
       nameSockets: namedSockets(hashTable(loaded.map('fl_refused_sock')), runtime),

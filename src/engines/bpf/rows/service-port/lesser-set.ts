@@ -37,23 +37,23 @@ export function contentsOf(
 export function ensureFirst(
   allocation: Allocation,
   contents: readonly (() => WantedSet)[],
-): { readonly set: SetRecord | undefined; readonly lack?: FullTable } {
-  let lack: FullTable | undefined;
+): { readonly set: SetRecord | undefined; readonly noRoom?: FullTable } {
+  let noRoom: FullTable | undefined;
   for (const [index, content] of contents.entries()) {
     const wanted = content();
     try {
-      return { set: ensureSet(allocation, wanted), ...(lack && { lack }) };
+      return { set: ensureSet(allocation, wanted), ...(noRoom && { noRoom }) };
     } catch (error) {
       if (!(error instanceof TableFull) || index === contents.length - 1) throw error;
       // They end first, see endBases().
       if (allocation.ledger.bases.size > 0) throw error;
       const held = formerLookup(allocation, wanted);
-      lack ??= lackOf(
+      noRoom ??= fullTableOf(
         error,
         wanted,
         held === undefined ? 'random choice' : 'the table that it has',
       );
-      if (held !== undefined) return { set: held, lack };
+      if (held !== undefined) return { set: held, noRoom };
     }
   }
   return { set: undefined };
@@ -67,7 +67,7 @@ const formerLookup = ({ record }: Allocation, { members }: WantedSet): SetRecord
 
 const titleOf = ({ kind }: WantedSet): string => lookupOf(kind)?.title ?? kind;
 
-const lackOf = (error: TableFull, wanted: WantedSet, served: string): FullTable => ({
+const fullTableOf = (error: TableFull, wanted: WantedSet, served: string): FullTable => ({
   ...{ code: 'MAP_FULL', map: error.map, isServed: true },
   reason: `no room for its ${titleOf(wanted)} table, it is served by ${served}: ${error.fullMap}`,
 });

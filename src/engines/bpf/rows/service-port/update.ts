@@ -60,7 +60,7 @@ export interface PreparedPort {
   /** Frontends the plan no longer has. */
   readonly drops: readonly FrontendRecord[];
   /** Why it has another set than it should. */
-  readonly lack?: FullTable;
+  readonly noRoom?: FullTable;
   /** Steps that free what was allocated and written for it: see undoPort. */
   readonly undos: (() => void)[];
 }
@@ -80,12 +80,12 @@ export function preparePort(
     const record = known ?? newRecord(ledger, service, port, undos);
     const allocation: Allocation = { ledger, record, undos };
     const wanted = renderFrontends(port);
-    const { sets, lack } = ensureSets(allocation, port, wanted);
+    const { sets, noRoom } = ensureSets(allocation, port, wanted);
     const puts = wanted
       .map((frontend) => frontendPut(allocation, frontend, port, sets))
       .filter((put) => !isInKernel(ledger, record, put));
     const drops = record.frontends.filter(({ text }) => !wanted.some((f) => f.text === text));
-    return { record, isNew: known === undefined, puts, drops, ...(lack && { lack }), undos };
+    return { record, isNew: known === undefined, puts, drops, ...(noRoom && { noRoom }), undos };
   } catch (error) {
     undoAll(undos);
     throw error;
@@ -101,10 +101,10 @@ function ensureSets(
   allocation: Allocation,
   port: ServicePortPlan,
   frontends: readonly RenderedFrontend[],
-): { readonly sets: readonly MadeSet[]; readonly lack: FullTable | undefined } {
+): { readonly sets: readonly MadeSet[]; readonly noRoom: FullTable | undefined } {
   const { ledger, record } = allocation;
   const sets: MadeSet[] = [];
-  let lack: FullTable | undefined;
+  let noRoom: FullTable | undefined;
   for (const rendered of renderSets(port, frontends)) {
     const { scope, algorithm, backends } = rendered;
     if (backends.length === 0) continue;
@@ -114,9 +114,9 @@ function ensureSets(
     const contents = contentsOf(port, rendered, ids, { made, former });
     const ensured = ensureFirst(allocation, contents);
     sets.push({ scope, algorithm, set: ensured.set });
-    lack ??= ensured.lack;
+    noRoom ??= ensured.noRoom;
   }
-  return { sets, lack };
+  return { sets, noRoom };
 }
 
 const setOf = (

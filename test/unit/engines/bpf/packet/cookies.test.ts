@@ -106,7 +106,7 @@ describe('fl_cookie', () => {
     expect(cookies.view()).toEqual(view(`${B}\n${A}`));
     change('none');
     expect(held).toBeUndefined();
-    expect(cookies.lack).toBeUndefined();
+    expect(cookies.whyNot).toBeUndefined();
     cookies.close();
     expect(isClosed).toBe(true);
   });
@@ -125,10 +125,10 @@ describe('fl_cookie', () => {
     follow();
     text = new Error('EACCES');
     const cookies = follow();
-    expect([inMap(), cookies.lack]).toEqual([view(A), undefined]);
+    expect([inMap(), cookies.whyNot]).toEqual([view(A), undefined]);
     expect(cookies.view().problem).toBe('/etc/secrets is not used: EACCES');
     held = undefined;
-    expect(follow().lack).toBe(
+    expect(follow().whyNot).toBe(
       '/etc/secrets is not used: EACCES; mend it, then start the agent again',
     );
     expect(held).toBeUndefined();
@@ -137,7 +137,7 @@ describe('fl_cookie', () => {
   test('without a file there is none, also where an earlier agent had one', () => {
     follow();
     const cookies = followCookies(map, undefined, log);
-    expect([held, cookies.view(), cookies.lack]).toEqual([undefined, view('none'), undefined]);
+    expect([held, cookies.view(), cookies.whyNot]).toEqual([undefined, view('none'), undefined]);
   });
 
   test('an audit tells that somebody else has changed them, and repairs it', () => {

@@ -2,7 +2,7 @@
 // What is said of kernels that do not do what direct return needs; test/integration/bpf tries a real one.
 import { describe, expect, test } from 'vitest';
 import {
-  lackOfDirectReturn,
+  reasonForNoDirectReturn,
   tryFrames,
 } from '../../../../../../src/engines/bpf/direct-return/kernel/direct-trial.ts';
 import type { BpfProgram } from '../../../../../../src/sys/native.ts';
@@ -43,7 +43,7 @@ const tried = async (wrap: Run, unwrap: Run): Promise<readonly (string | undefin
   const warn = (...words: readonly unknown[]): void => void said.push(String(words[1]));
   const attempt = async (): Promise<void> =>
     tryFrames({ wrap: programOf(wrap), unwrap: programOf(unwrap) });
-  return [await lackOfDirectReturn({ warn }, attempt), ...said];
+  return [await reasonForNoDirectReturn({ warn }, attempt), ...said];
 };
 
 /** An answer of the kernel in place of the program's. */

@@ -6,7 +6,7 @@ import type { DeviceView } from '../../snapshot.ts';
  * Why no device takes programs: the kernel has neither tcx nor clsact, as the answer of every device that should have them
  * says. undefined: one takes them, or fails for a reason of its own.
  */
-export function lackOfHooks(
+export function reasonForNoHooks(
   devices: readonly Pick<DeviceView, 'isAttached' | 'isFailed' | 'reason'>[],
 ): string | undefined {
   const failed = devices.filter(({ isFailed }) => isFailed);

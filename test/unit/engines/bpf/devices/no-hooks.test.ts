@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, test } from 'vitest';
-import { lackOfHooks } from '../../../../../src/engines/bpf/devices/lack-of-hooks.ts';
+import { reasonForNoHooks } from '../../../../../src/engines/bpf/devices/no-hooks.ts';
 
 describe('a kernel without hooks for devices', () => {
   const none = { isAttached: false, isFailed: false, reason: 'loopback' };
@@ -14,6 +14,6 @@ describe('a kernel without hooks for devices', () => {
     ['another device has them', [attached, missing], undefined],
     ['a device fails for a reason of its own', [missing, taken], undefined],
   ])('%s: %#', (_, devices, reason) => {
-    expect(lackOfHooks(devices)).toBe(reason);
+    expect(reasonForNoHooks(devices)).toBe(reason);
   });
 });
