@@ -22,7 +22,7 @@ export interface Reason {
 }
 
 export interface PossibleBackend {
-  /** `10.1.1.5:8080`, `[fd00::5]:8080` */
+  /** `10.1.1.5:8080`, `[fd00::5]:8080`; `drop` or another verdict, if not all packets are forwarded. */
   readonly text: string;
   /** 0..1; those of all backends add up to 1. */
   readonly share: number;
@@ -38,7 +38,7 @@ export type Part = 'verdict' | 'backends' | 'shares' | 'masquerade' | 'hairpin' 
 /** @param source a client of the class; undefined: they are the same */
 export function differingPart(a: Answer, b: Answer, source: string): Part | undefined {
   if (a.verdict !== b.verdict) return 'verdict';
-  if (a.verdict !== 'forward') return undefined;
+  if (a.verdict !== 'forward' && a.verdict !== 'mixed') return undefined;
   const isPaired = (holds: (one: PossibleBackend, other: PossibleBackend) => boolean): boolean =>
     a.backends.length === b.backends.length &&
     a.backends.every((one, index) => holds(one, b.backends[index] ?? one));
@@ -57,7 +57,7 @@ const PER_CENT = 100;
 
 /** `10.1.1.5:8080 10.1.2.5:8080 masqueraded`, `reject` */
 export function answerText({ verdict, backends, affinitySeconds }: Answer): string {
-  if (verdict !== 'forward') return verdict;
+  if (verdict !== 'forward' && verdict !== 'mixed') return verdict;
   const isEven = backends.every(({ share }) => Math.abs(share - 1 / backends.length) < TOLERANCE);
   const list = backends.map(
     ({ text, share }) => `${text}${isEven ? '' : ` ${(share * PER_CENT).toFixed(2)} %`}`,
@@ -75,5 +75,5 @@ export function answerText({ verdict, backends, affinitySeconds }: Answer): stri
       : affinitySeconds === undefined
         ? ', session affinity is broken'
         : `, session affinity ${affinitySeconds} s`;
-  return `${list.join(' ')}${how}${kept}`;
+  return `${verdict === 'mixed' ? 'mixed: ' : ''}${list.join(' ')}${how}${kept}`;
 }

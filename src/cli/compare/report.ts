@@ -100,7 +100,7 @@ export function reportValue(outcomes: readonly Outcome[]): object {
         frontend: frontendOf(one),
         clients: one.clients.map(({ sources, device }) => ({
           addresses: rangeText(sources),
-          device: device ?? null,
+          device: device?.trim() ?? null,
         })),
         part: one.part,
         answers: one.answers.map(({ verdict, backends, affinitySeconds = null, because }) => ({

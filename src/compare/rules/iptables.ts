@@ -98,7 +98,9 @@ function testsOf(rule: Parsed): readonly Test[] {
   if (protocol !== undefined)
     tests.push(shared({ kind: 'protocol', protocols: [protocol], not: false }, protocol));
   if (port !== undefined)
-    tests.push(shared({ kind: 'port', from: port, to: port, not: false }, `port ${port}`));
+    tests.push(
+      shared({ kind: 'port', ranges: [{ from: port, to: port }], not: false }, `port ${port}`),
+    );
   if (device !== undefined) {
     const name = device.name.replace(/\+$/, '*');
     tests.push({ kind: 'device', name, not: device.not === true });

@@ -10,6 +10,12 @@ export type ConnectionState = 'NEW' | 'ESTABLISHED' | 'RELATED' | 'INVALID' | 'D
 /** What a set or map is asked for: `ip daddr . meta l4proto . th dport`. */
 export type KeyPart = 'source' | 'destination' | 'protocol' | 'port';
 
+/** Host order; both ends belong to it. */
+export interface PortRange {
+  readonly from: number;
+  readonly to: number;
+}
+
 /** All tests of a rule must hold. */
 export type Test =
   | {
@@ -23,8 +29,7 @@ export type Test =
   /** The device by which the packet came in; `veth*` is a prefix of names. */
   | { readonly kind: 'device'; readonly name: string; readonly not: boolean }
   | { readonly kind: 'protocol'; readonly protocols: readonly Protocol[]; readonly not: boolean }
-  /** Host order; both ends belong to it. */
-  | { readonly kind: 'port'; readonly from: number; readonly to: number; readonly not: boolean }
+  | { readonly kind: 'port'; readonly ranges: readonly PortRange[]; readonly not: boolean }
   | { readonly kind: 'state'; readonly any: readonly ConnectionState[]; readonly not: boolean }
   /** `mark & mask == value` */
   | {

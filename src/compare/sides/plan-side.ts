@@ -158,7 +158,7 @@ function reachOf(
   const devices = new Set<string>();
   if (device?.kind === 'interface') devices.add(device.name);
   if (device?.kind === 'interface-prefix') devices.add(`${device.prefix}*`);
-  return { ports, sources: [...sources.values()], devices };
+  return { ports, portRanges: [], sources: [...sources.values()], devices };
 }
 
 interface Around {

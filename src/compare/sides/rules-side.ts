@@ -83,7 +83,8 @@ function answerOf(paths: readonly Path[], bit: bigint, asking: Asking): Answer {
     ),
   );
   const [verdict = 'none'] = verdicts;
-  if (verdicts.size > 1) return { verdict: 'mixed', backends: [], affinitySeconds: 0, because };
+  if (verdicts.size > 1)
+    return { verdict: 'mixed', backends: backendsOf(paths), affinitySeconds: 0, because };
   if (verdict !== 'forward') return { verdict, backends: [], affinitySeconds: 0, because };
   const affinitySeconds = affinityOf(paths, bit, asking);
   return { verdict, backends: backendsOf(paths), affinitySeconds, because };
@@ -102,7 +103,10 @@ const verdictOf = (
 const isReceived = (bit: bigint, { asked: { classes } }: Asking): boolean =>
   classes.some(({ device }, index) => device !== undefined && (bit & (1n << BigInt(index))) !== 0n);
 
-const textOfBackend = ({ address, port }: Path): string => hostPort(address, port);
+const textOfBackend = (path: Path): string => {
+  const verdict = verdictOf(path, false);
+  return verdict === 'forward' ? hostPort(path.address, path.port) : verdict;
+};
 
 function backendsOf(paths: readonly Path[]): readonly PossibleBackend[] {
   const found = new Map<string, PossibleBackend>();
@@ -132,7 +136,11 @@ function affinityOf(
     if (list === undefined || time === 0) continue;
     const world = { ...asked.world, remembered: list };
     const kept = trace({ ...asked, world }, destination).filter(({ clients }) => clients & bit);
-    if (kept.some((one) => textOfBackend(one) !== textOfBackend(path))) return undefined;
+    const isKept = (one: Path): boolean =>
+      textOfBackend(one) === textOfBackend(path) &&
+      one.isMasqueraded === path.isMasqueraded &&
+      one.remembered?.list === list;
+    if (!kept.every(isKept)) return undefined;
   }
   const [time = 0] = times;
   return times.size > 1 ? undefined : time;
@@ -159,21 +167,23 @@ function destinationsIn({ chains, sets }: Program) {
     if (isOneAddress(range)) addresses.add(textOf(range.from));
     else ranges.set(`${range.from} ${range.to}`, range);
   };
-  const addKey = (key: readonly KeyPart[], name: string): void => {
+  const addKey = (key: readonly KeyPart[], name: string, isForeign: boolean): void => {
     const at = key.indexOf('destination');
     const set = sets.get(name);
-    if (at < 0 || set === undefined || key.includes('source')) return;
+    // Pairs of a proxy's set are backends that are their own clients.
+    if (at < 0 || set === undefined || (key.includes('source') && !isForeign)) return;
     for (const text of set.exact.keys()) addresses.add(text.split(' ')[at] ?? '');
     for (const range of set.ranges) addRange(range);
   };
-  const addTest = (test: Test): void => {
+  const addTest = (test: Test, isForeign: boolean): void => {
     if (test.kind === 'address' && test.side === 'destination') test.ranges.forEach(addRange);
-    if (test.kind === 'member') addKey(test.key, test.set);
+    if (test.kind === 'member') addKey(test.key, test.set, isForeign);
   };
   for (const rules of chains.values()) {
-    for (const { tests, actions } of rules) {
-      tests.forEach(addTest);
-      for (const action of actions) if (action.kind === 'look-up') addKey(action.key, action.map);
+    for (const { tests, actions, isForeign } of rules) {
+      for (const test of tests) addTest(test, isForeign);
+      for (const action of actions)
+        if (action.kind === 'look-up') addKey(action.key, action.map, isForeign);
     }
   }
   return { addresses, ranges: [...ranges.values()] };

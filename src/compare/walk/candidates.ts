@@ -60,7 +60,10 @@ function addressOf({ tests }: Rule): AddressNumber | undefined {
 }
 
 function portOf({ tests }: Rule): number | undefined {
-  for (const test of tests)
-    if (test.kind === 'port' && test.from === test.to && !test.not) return test.from;
+  for (const test of tests) {
+    if (test.kind !== 'port' || test.not) continue;
+    const [only] = test.ranges;
+    if (test.ranges.length === 1 && only !== undefined && only.from === only.to) return only.from;
+  }
   return undefined;
 }

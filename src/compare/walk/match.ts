@@ -2,7 +2,7 @@
 // Which clients a test holds for.
 import type { Protocol } from '../../model/types.ts';
 import { contains } from '../rules/ranges.ts';
-import type { Elements, KeyPart, Program, Test } from '../rules/types.ts';
+import type { Elements, KeyPart, PortRange, Program, Test } from '../rules/types.ts';
 import type { ClientClass, Path, World } from './path.ts';
 
 export interface Matching {
@@ -28,7 +28,7 @@ export function matching(test: Test, path: Path, clients: bigint, asked: Matchin
     case 'protocol':
       return only(test.protocols.includes(asked.protocol) !== test.not);
     case 'port':
-      return only((test.from <= path.port && path.port <= test.to) !== test.not);
+      return only(isPortIn(test.ranges, path.port) !== test.not);
     case 'state':
       return only(
         (test.any.includes('NEW') || (path.isTranslated && test.any.includes('DNAT'))) !== test.not,
@@ -49,7 +49,10 @@ export function matching(test: Test, path: Path, clients: bigint, asked: Matchin
 const isIn = (ranges: readonly Parameters<typeof contains>[0][], at: ClientClass['at']): boolean =>
   ranges.some((range) => contains(range, at));
 
-/** What the node sends itself comes by no device. */
+export const isPortIn = (ranges: readonly PortRange[], port: number): boolean =>
+  ranges.some(({ from, to }) => from <= port && port <= to);
+
+/** What a process sends comes by no device. */
 const isNamed = (wanted: string, device: string): boolean =>
   wanted.endsWith('*') ? device.startsWith(wanted.slice(0, -1)) : device === wanted;
 

@@ -9,16 +9,20 @@ import type {
   Elements,
   Hook,
   KeyPart,
+  PortRange,
   Program,
   Rule,
   Test,
 } from '../rules/types.ts';
 import { candidates } from './candidates.ts';
+import { isPortIn } from './match.ts';
 import type { World } from './path.ts';
 
 export interface Reached {
-  /** `TCP 80`; with a protocol that no rule tests, one that any rule tests. */
+  /** `TCP 80`; a rule that tests no protocol has all of them. */
   readonly ports: ReadonlySet<string>;
+  /** Of any protocol. */
+  readonly portRanges: readonly PortRange[];
   readonly sources: readonly Range[];
   readonly devices: ReadonlySet<string>;
 }
@@ -35,6 +39,7 @@ interface Search {
   readonly program: Program;
   readonly world: World;
   readonly ports: Set<string>;
+  readonly portRanges: Set<PortRange>;
   readonly sources: Map<string, Range>;
   readonly devices: Set<string>;
   readonly backends: Map<string, Backend>;
@@ -43,7 +48,9 @@ interface Search {
 }
 
 const BEFORE: readonly Hook[] = ['prerouting', 'input', 'forward', 'output', 'postrouting'];
-const AFTER: readonly Hook[] = ['input', 'forward', 'postrouting'];
+/** Chains of type nat in the first two are not asked again. */
+const AFTER: readonly Hook[] = ['prerouting', 'output', 'input', 'forward', 'postrouting'];
+const PROTOCOLS: readonly Protocol[] = ['TCP', 'UDP', 'SCTP'];
 
 export function reach(
   program: Program,
@@ -51,10 +58,10 @@ export function reach(
   { address, ...more }: Pick<Asked, 'address' | 'protocol' | 'port'>,
 ): Reached {
   const search: Search = {
-    ...{ program, world, ports: new Set(), sources: new Map(), devices: new Set() },
-    ...{ backends: new Map(), seen: new Set() },
+    ...{ program, world, ports: new Set(), portRanges: new Set(), sources: new Map() },
+    ...{ devices: new Set(), backends: new Map(), seen: new Set() },
   };
-  visitHooks(BEFORE, { address, at: numberOf(address), ...more }, search);
+  visitHooks(BEFORE, { address, at: numberOf(address), ...more }, search, true);
   for (const backend of search.backends.values()) {
     search.seen = new Set();
     const { address: next, port = more.port } = backend;
@@ -62,15 +69,18 @@ export function reach(
     if (own !== undefined) search.sources.set(next, own);
     const to = { address: next, at: numberOf(next), protocol: more.protocol, port };
     // Ports of backends are no ports of the destination.
-    visitHooks(AFTER, to, { ...search, ports: new Set(), backends: new Map() });
+    const ports = backend.port === undefined ? search.ports : new Set<string>();
+    const portRanges = backend.port === undefined ? search.portRanges : new Set<PortRange>();
+    visitHooks(AFTER, to, { ...search, ports, portRanges, backends: new Map() }, false);
   }
-  const { ports, sources, devices } = search;
-  return { ports, sources: [...sources.values()], devices };
+  const { ports, portRanges, sources, devices } = search;
+  return { ports, portRanges: [...portRanges], sources: [...sources.values()], devices };
 }
 
-function visitHooks(hooks: readonly Hook[], asked: Asked, search: Search): void {
+function visitHooks(hooks: readonly Hook[], asked: Asked, search: Search, isNew: boolean): void {
   for (const hook of hooks)
-    for (const { chain } of search.program.hooks[hook]) visit(chain, asked, search);
+    for (const { chain, isNat } of search.program.hooks[hook])
+      if (isNew || !isNat || hook === 'postrouting') visit(chain, asked, search);
 }
 
 function visit(chain: string, asked: Asked, search: Search): void {
@@ -94,7 +104,7 @@ function mayHold(test: Test, { address, at, protocol, port }: Asked, { program, 
     case 'protocol':
       return protocol === undefined || test.protocols.includes(protocol) !== test.not;
     case 'port':
-      return port === undefined || (test.from <= port && port <= test.to) !== test.not;
+      return port === undefined || isPortIn(test.ranges, port) !== test.not;
     case 'member': {
       const set = program.sets.get(test.set);
       if (test.key.length > 1 || test.key[0] !== 'destination' || set === undefined) return true;
@@ -108,15 +118,33 @@ function mayHold(test: Test, { address, at, protocol, port }: Asked, { program, 
 
 /** What the rule tells apart. */
 function note({ tests }: Rule, asked: Asked, search: Search): void {
-  const protocols = tests.flatMap((test) => (test.kind === 'protocol' ? test.protocols : []));
+  const protocols = protocolsOf(tests);
   for (const test of tests) {
     if (test.kind === 'address' && test.side === 'source')
       for (const range of test.ranges) search.sources.set(`${range.from} ${range.to}`, range);
     else if (test.kind === 'device') search.devices.add(test.name);
-    else if (test.kind === 'port')
-      for (const protocol of protocols.length > 0 ? protocols : ['TCP'])
-        for (const port of [test.from, test.to]) search.ports.add(`${protocol} ${port}`);
+    else if (test.kind === 'port') notePorts(test.ranges, protocols, search);
     else if (test.kind === 'member') noteKey(test.key, test.set, asked, search);
+  }
+}
+
+/** Those that no test of the rule excludes. */
+function protocolsOf(tests: readonly Test[]): readonly Protocol[] {
+  let left = PROTOCOLS;
+  for (const test of tests)
+    if (test.kind === 'protocol')
+      left = left.filter((protocol) => test.protocols.includes(protocol) !== test.not);
+  return left;
+}
+
+function notePorts(
+  ranges: readonly PortRange[],
+  protocols: readonly Protocol[],
+  search: Search,
+): void {
+  for (const range of ranges) {
+    if (range.from !== range.to) search.portRanges.add(range);
+    else for (const protocol of protocols) search.ports.add(`${protocol} ${range.from}`);
   }
 }
 
@@ -148,7 +176,9 @@ function noteKey(key: readonly KeyPart[], name: string, asked: Asked, search: Se
   const found = elementsFor(set, key, asked);
   for (const { parts } of found) {
     const at = (part: KeyPart): string => parts[key.indexOf(part)] ?? '';
-    if (key.includes('port')) search.ports.add(`${at('protocol') || 'TCP'} ${at('port')}`);
+    if (key.includes('port'))
+      for (const protocol of key.includes('protocol') ? [at('protocol')] : PROTOCOLS)
+        search.ports.add(`${protocol} ${at('port')}`);
     const source = key.includes('source') ? rangeOf(at('source')) : undefined;
     if (source !== undefined) search.sources.set(at('source'), source);
   }
@@ -162,17 +192,25 @@ interface Element {
   readonly verdict: Action | undefined;
 }
 
-/** By destination, or by '' if the key has none. */
-const BY_DESTINATION = new WeakMap<Elements, ReadonlyMap<string, readonly Element[]>>();
+type ByDestination = ReadonlyMap<string, readonly Element[]>;
+/** For each key by which rules ask: by destination, or by '' if it has none. */
+const INDEXES = new WeakMap<Elements, Map<string, ByDestination>>();
+
+function indexFor(set: Elements, key: readonly KeyPart[]): ByDestination {
+  const indexes = INDEXES.get(set) ?? new Map<string, ByDestination>();
+  INDEXES.set(set, indexes);
+  const name = key.join(' ');
+  const index = indexes.get(name) ?? indexed(set, key);
+  indexes.set(name, index);
+  return index;
+}
 
 function elementsFor(set: Elements, key: readonly KeyPart[], asked: Asked): readonly Element[] {
   const { address, protocol, port } = asked;
   const isKnown = (part: KeyPart): boolean =>
     (part === 'protocol' ? protocol : part === 'port' ? port : address) !== undefined;
   if (!key.includes('source') && key.every(isKnown)) return exactly(set, key, asked);
-  const index = BY_DESTINATION.get(set) ?? indexed(set, key);
-  BY_DESTINATION.set(set, index);
-  const some = index.get(key.includes('destination') ? address : '') ?? [];
+  const some = indexFor(set, key).get(key.includes('destination') ? address : '') ?? [];
   const isMeant = (part: KeyPart, value: string | number | undefined, parts: readonly string[]) =>
     value === undefined || !key.includes(part) || parts[key.indexOf(part)] === `${value}`;
   return some.filter(

@@ -5,7 +5,7 @@ import { numberOf } from '../rules/ranges.ts';
 import type { Hook } from '../rules/types.ts';
 import { throughChain } from './chain.ts';
 import { type Matching, those } from './match.ts';
-import type { Destination, Path } from './path.ts';
+import type { ClientClass, Destination, Path } from './path.ts';
 
 /** @returns every way of every client; the shares of one client add up to 1 */
 export function trace(asked: Matching, destination: Destination): readonly Path[] {
@@ -40,13 +40,18 @@ const received =
 const leaving =
   (asked: Matching): Onward =>
   (start) => {
+    const back = { ...asked, classes: asked.classes.map(byLoopback) };
     /** Its connection is known already, so chains of type nat are not asked again. */
     const again: Onward = (path) =>
       asked.world.isLocal(path.address)
-        ? onward(at(asked, 'prerouting', false)(path), at(asked, 'input', false))
+        ? onward(at(back, 'prerouting', false)(path), at(back, 'input', false))
         : [path];
     return onward(onward(at(asked, 'output')(start), at(asked, 'postrouting')), again);
   };
+
+/** What the node sends itself comes in by this device. */
+const byLoopback = (one: ClientClass): ClientClass =>
+  one.device === undefined ? { ...one, device: 'lo' } : one;
 
 const at =
   (asked: Matching, hook: Hook, hasNat = true): Onward =>

@@ -137,9 +137,13 @@ function valueTest(part: KeyPart, words: Words, not: boolean): Test | undefined 
 }
 
 function portTest(values: readonly string[], not: boolean): Test | undefined {
-  const [from, to = from] = values.length === 1 ? (values[0] ?? '').split('-').map(Number) : [];
-  if (from === undefined || to === undefined || Number.isNaN(from + to)) return undefined;
-  return { kind: 'port', from, to, not };
+  const ranges = values.map((value) => {
+    const [from = Number.NaN, to = from] = value.split('-').map(Number);
+    return { from, to };
+  });
+  return ranges.some(({ from, to }) => Number.isNaN(from + to))
+    ? undefined
+    : { kind: 'port', ranges, not };
 }
 
 function readVerdictMap(
