@@ -4,7 +4,7 @@
 import { isLoopback } from '../lib/ip.ts';
 import { type Answer, differingPart } from './answer.ts';
 import type { Comparison, Difference } from './compare.ts';
-import { SOURCES } from './sides/plan-side.ts';
+import { SOURCES, UNKNOWN_PORT } from './sides/plan-side.ts';
 import type { NodeAddresses, Side, SideKind } from './sides/side.ts';
 
 export interface KnownDifference {
@@ -29,6 +29,9 @@ const ALL: readonly SideKind[] = ['iptables', 'nftables', 'ipvs'];
 
 const isServed = ({ verdict }: Answer): boolean => verdict === 'forward' || verdict === 'reject';
 const isByRanges = ({ because }: Answer): boolean => because.some(({ text }) => text === SOURCES);
+/** A ClusterIP without endpoints is refused by rules, too. */
+const isOfUnknownPort = ({ because }: Answer): boolean =>
+  because.some(({ text }) => text.endsWith(UNKNOWN_PORT));
 const isOfNode = ({ clients }: Difference): boolean =>
   clients.every(({ device }) => device === undefined);
 
@@ -77,7 +80,8 @@ export const KNOWN: readonly KnownDifference[] = [
     rules: 'a packet to a port that a ClusterIP does not have follows the routes of the node',
     plan: 'it is refused',
     modes: IPTABLES,
-    holds: ({ plan, rules }) => plan.verdict === 'reject' && rules.verdict === 'none',
+    holds: ({ plan, rules }) =>
+      plan.verdict === 'reject' && rules.verdict === 'none' && isOfUnknownPort(plan),
   },
   {
     name: 'unallocated-cluster-ip',

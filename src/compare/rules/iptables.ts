@@ -56,6 +56,8 @@ function addTable(
   chains: Map<string, readonly Rule[]>,
   hooks: Readonly<Record<Hook, BaseChain[]>>,
 ): void {
+  const names = new Set(own.map((chain) => chain.name));
+  const isTarget = (target: string): boolean => names.has(target) || target in VERDICTS;
   const add = (chain: string, rules: readonly Parsed[], isBuiltIn: boolean): void => {
     const isForeign = (rule: Parsed): boolean =>
       isBuiltIn
@@ -64,7 +66,8 @@ function addTable(
     chains.set(
       `${name} ${chain}`,
       rules.map((rule) => ({
-        ...{ tests: testsOf(rule), actions: actionsOf(name, rule), isForeign: isForeign(rule) },
+        ...{ tests: testsOf(rule, isTarget), actions: actionsOf(name, rule) },
+        isForeign: isForeign(rule),
         text: `-t ${name} ${lines.get(rule) ?? ''}`,
       })),
     );
@@ -90,7 +93,8 @@ function shared(test: Test, key: string): Test {
   return known ?? test;
 }
 
-function testsOf(rule: Parsed): readonly Test[] {
+/** @param isTarget whether a rule can jump there: `NOTRACK` and others are no chains */
+function testsOf(rule: Parsed, isTarget: (name: string) => boolean): readonly Test[] {
   const tests: Test[] = [];
   const { source, destination, protocol, destinationPort: port, inInterface: device } = rule;
   if (source !== undefined) tests.push(addressTest('source', source));
@@ -117,6 +121,8 @@ function testsOf(rule: Parsed): readonly Test[] {
     const { list, action } = rule.recent;
     tests.push({ kind: 'remembered', list, seconds: action.seconds });
   }
+  if (rule.target?.kind === 'jump' && !isTarget(rule.target.chain))
+    tests.push({ kind: 'unread', text: `-j ${rule.target.chain}` });
   if (rule.other !== undefined) tests.push({ kind: 'unread', text: rule.other });
   if (rule.probability !== undefined) tests.push({ kind: 'share', share: rule.probability });
   return tests;

@@ -169,6 +169,9 @@ interface Around {
 /** Why the plan drops a client. */
 export const SOURCES = 'its source ranges do not admit the client';
 
+/** Why it refuses a client of a ClusterIP. */
+export const UNKNOWN_PORT = 'has not this port';
+
 const reason = (text: string): Reason => ({ text, isForeign: false });
 const NOTHING: Answer = { verdict: 'none', backends: [], affinitySeconds: 0, because: [] };
 
@@ -190,7 +193,7 @@ function answersOf(
       return {
         ...NOTHING,
         verdict: 'reject',
-        because: [reason(`Service ${namespace}/${name} has not this port`)],
+        because: [reason(`Service ${namespace}/${name} ${UNKNOWN_PORT}`)],
       };
     }
     const { port, frontend } = match;

@@ -8,7 +8,8 @@ import { PROTOCOLS, readRule, verdictOf } from './statements.ts';
 import { readTables, type TextSet, type TextTable } from './tables.ts';
 
 const OF_IPTABLES = /^ip6? (raw|mangle|nat|filter|security)$/;
-const HOOK = /^type (\S+) hook (\S+) (?:device \S+ )?priority (\S+)/;
+const HOOK = /^type (\S+) hook (\S+) (?:device \S+ )?priority (-?\w+)(?: ([+-]) (\d+))?;/;
+const POLICY_DROP = /policy drop;/;
 const NAMED: Readonly<Record<string, number>> = {
   ...{ raw: -300, mangle: -150, dstnat: -100, filter: 0, security: 50, srcnat: 100 },
 };
@@ -67,16 +68,21 @@ function addTable(
       isForeign,
     }));
     chains.set(key, rules);
-    const [, type, hook, priority = ''] = HOOK.exec(chain.hook) ?? [];
-    if (!isHook(hook)) continue;
-    hooks[hook].push({ priority: priorityOf(priority), isNat: type === 'nat', chain: key });
+    const [, type, hook, base = '', sign = '+', distance = '0'] = HOOK.exec(chain.hook) ?? [];
+    if (!isHook(hook) || table.isDormant) continue;
+    if (POLICY_DROP.test(chain.hook))
+      chains.set(key, [...rules, { ...DROP, text: `${key}: ${chain.hook}`, isForeign }]);
+    const priority = priorityOf(base) + Number(`${sign}${distance}`);
+    hooks[hook].push({ priority, isNat: type === 'nat', chain: key });
   }
 }
 
 const isHook = (text: string | undefined): text is Hook =>
   text !== undefined && ['prerouting', 'input', 'forward', 'output', 'postrouting'].includes(text);
 
-/** `-100`, `dstnat`; `filter - 10` is cut to its name, which keeps the order of what matters. */
+const DROP: Pick<Rule, 'tests' | 'actions'> = { tests: [], actions: [{ kind: 'drop' }] };
+
+/** `-100`, `dstnat` */
 const priorityOf = (text: string): number => NAMED[text] ?? (Number.parseInt(text, 10) || 0);
 
 function elementsOf({ elements, isDynamic }: TextSet, table: string): Elements {

@@ -45,13 +45,13 @@ export function readRule(line: string, context: NftContext): Statements {
 }
 
 function readStatement(words: Words, draft: Draft, context: NftContext): boolean {
-  return (
-    isSaidOnly(words) ||
-    readAddressOrKey(words, draft, context) ||
-    readMark(words, draft) ||
-    readOther(words, draft) ||
-    readAction(words, draft, context)
-  );
+  const start = words.position;
+  for (const read of READERS) {
+    if (read(words, draft, context)) return true;
+    // It knows the statement, but not what it says: what comes after must not be read as one of its own.
+    if (words.position > start) return false;
+  }
+  return false;
 }
 
 /** Comments and counters change nothing. */
@@ -173,7 +173,9 @@ function readMark(words: Words, { tests, actions }: Draft): boolean {
   const mask = words.take('&') ? Number(words.next()) : 0xffffffff;
   const not = words.take('!=');
   if (!not) words.take('==');
-  tests.push({ kind: 'mark', mask, value: Number(words.next()), not });
+  const value = Number(words.next());
+  if (Number.isNaN(mask + value)) return false;
+  tests.push({ kind: 'mark', mask, value, not });
   return true;
 }
 
@@ -192,6 +194,7 @@ function readOther(words: Words, { tests }: Draft): boolean {
   if (words.take('ct', 'state')) return readState(words, tests);
   if (!words.take('iifname') && !words.take('iif')) return false;
   const not = words.take('!=');
+  if (/^[@{]/.test(words.peek())) return false;
   tests.push({ kind: 'device', name: words.next().replaceAll('"', ''), not });
   return true;
 }
@@ -300,3 +303,8 @@ function numbered(items: readonly (readonly string[])[]): ReadonlyMap<number, Ba
   }
   return found;
 }
+
+type Reader = (words: Words, draft: Draft, context: NftContext) => boolean;
+const READERS: readonly Reader[] = [
+  ...[isSaidOnly, readAddressOrKey, readMark, readOther, readAction],
+];

@@ -22,6 +22,8 @@ export interface TextTable {
   /** `ip`, `ip6`, `inet` and others. */
   readonly family: string;
   readonly name: string;
+  /** The kernel calls none of its chains. */
+  readonly isDormant: boolean;
   readonly chains: readonly TextChain[];
   readonly sets: ReadonlyMap<string, TextSet>;
 }
@@ -40,7 +42,10 @@ export function readTables(printed: string): readonly TextTable[] {
     const [, family = '', name = ''] = /^table (\S+) (\S+) \{/.exec(line) ?? [];
     if (name !== '') {
       open = { chains: [], sets: new Map() };
-      tables.push({ family, name, ...open });
+      const isDormant =
+        /^\tflags .*dormant/.test(lines[at + 1] ?? '') ||
+        /^\tflags .*dormant/.test(lines[at + 2] ?? '');
+      tables.push({ family, name, isDormant, ...open });
       continue;
     }
     const [, kind = '', object = ''] = /^\t(chain|set|map) (\S+) \{$/.exec(line) ?? [];

@@ -13,6 +13,11 @@ export class Words {
     return this.#at >= this.#words.length;
   }
 
+  /** How many were taken. */
+  get position(): number {
+    return this.#at;
+  }
+
   peek(ahead = 0): string {
     return this.#words[this.#at + ahead] ?? '';
   }
