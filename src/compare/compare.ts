@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two sides, class by class. Nothing is sampled: a class has every packet that neither side tells from another.
 import type { Family } from '../model/types.ts';
-import { type Answer, answerText, differingPart, type Part } from './answer.ts';
+import { type Answer, answerText, differingPart, type Part, type Reason } from './answer.ts';
 import { type Compared, clientClasses, destinations } from './classes.ts';
 import type { Claim } from './sides/side.ts';
 import type { ClientClass, Destination } from './walk/path.ts';
@@ -23,7 +23,7 @@ export interface Comparison {
   readonly classes: number;
   readonly differences: readonly Difference[];
   /** Rules of which a test or an action is not known. */
-  readonly unread: readonly string[];
+  readonly unread: readonly Reason[];
 }
 
 export function compare(compared: Compared): Comparison {

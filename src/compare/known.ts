@@ -2,9 +2,9 @@
 // Why two sides answer differently, where that is known and documented (docs/semantics.md, "Where fairlead differs from
 // kube-proxy"). What has no reason here is a defect of one of them, or rules that are not up to date.
 import { isLoopback } from '../lib/ip.ts';
-import { type Answer, differingPart } from './answer.ts';
+import { type Answer, differingPart, type Part } from './answer.ts';
 import type { Comparison, Difference } from './compare.ts';
-import { SOURCES, UNKNOWN_PORT } from './sides/plan-side.ts';
+import { ELSEWHERE, NO_ENDPOINTS, SOURCES, UNKNOWN_PORT } from './sides/plan-side.ts';
 import type { NodeAddresses, Side, SideKind } from './sides/side.ts';
 
 export interface KnownDifference {
@@ -21,6 +21,8 @@ export interface Seen extends Difference {
   readonly plan: Answer;
   readonly rules: Answer;
   readonly isLocal: (address: string) => boolean;
+  /** kube-proxy's set of addresses for NodePorts has it. */
+  readonly isNamed: (address: string) => boolean;
 }
 
 const IPTABLES: readonly SideKind[] = ['iptables', 'ipvs'];
@@ -28,12 +30,12 @@ const NFTABLES: readonly SideKind[] = ['nftables'];
 const ALL: readonly SideKind[] = ['iptables', 'nftables', 'ipvs'];
 
 const isServed = ({ verdict }: Answer): boolean => verdict === 'forward' || verdict === 'reject';
+const says = ({ because }: Answer, words: string): boolean =>
+  because.some(({ text }) => text.includes(words));
 const isByRanges = ({ because }: Answer): boolean => because.some(({ text }) => text === SOURCES);
 /** A ClusterIP without endpoints is refused by rules, too. */
 const isOfUnknownPort = ({ because }: Answer): boolean =>
   because.some(({ text }) => text.endsWith(UNKNOWN_PORT));
-const isOfNode = ({ clients }: Difference): boolean =>
-  clients.every(({ device }) => device === undefined);
 
 /** The first one that holds is the reason. */
 export const KNOWN: readonly KnownDifference[] = [
@@ -49,8 +51,11 @@ export const KNOWN: readonly KnownDifference[] = [
     rules: 'a neighbour reaches NodePorts with packets to 127.0.0.1',
     plan: 'packets to a loopback address that come by a device are dropped',
     modes: ALL,
-    holds: ({ destination, plan, rules }) =>
-      isLoopback(destination.address) && plan.verdict === 'drop' && rules.verdict === 'forward',
+    holds: ({ destination, plan, rules, clients }) =>
+      isLoopback(destination.address) &&
+      clients.every(({ device }) => device !== undefined) &&
+      plan.verdict === 'drop' &&
+      rules.verdict === 'forward',
   },
   {
     name: 'no-loopback-node-ports',
@@ -58,14 +63,19 @@ export const KNOWN: readonly KnownDifference[] = [
     plan: 'they answer processes of the node',
     modes: ALL,
     holds: ({ destination, plan, rules }) =>
-      isLoopback(destination.address) && plan.verdict !== 'none' && rules.verdict !== 'forward',
+      isLoopback(destination.address) &&
+      plan.verdict !== 'none' &&
+      (rules.verdict === 'none' ||
+        rules.verdict === 'reject' ||
+        says(rules, 'localnet connections')),
   },
   {
     name: 'loopback6-node-ports',
     rules: 'NodePorts answer at [::1], with the feature gate of KEP-6032',
     plan: 'they do not',
     modes: ALL,
-    holds: ({ destination, plan }) => destination.address === '::1' && plan.verdict === 'none',
+    holds: ({ destination, plan, rules }) =>
+      destination.address === '::1' && plan.verdict === 'none' && rules.verdict === 'forward',
   },
   {
     name: 'martian-guard',
@@ -73,7 +83,10 @@ export const KNOWN: readonly KnownDifference[] = [
     plan: 'the kernel decides',
     modes: IPTABLES,
     holds: ({ destination, plan, rules }) =>
-      isLoopback(destination.address) && plan.verdict === 'none' && rules.verdict === 'drop',
+      isLoopback(destination.address) &&
+      plan.verdict !== 'forward' &&
+      rules.verdict === 'drop' &&
+      says(rules, 'localnet connections'),
   },
   {
     name: 'unknown-port-passes',
@@ -98,8 +111,12 @@ export const KNOWN: readonly KnownDifference[] = [
     rules: 'packets of the node to an external address without endpoints follow the routes',
     plan: 'they are refused',
     modes: IPTABLES,
-    holds: ({ plan, rules, ...found }) =>
-      plan.verdict === 'reject' && rules.verdict === 'none' && isOfNode(found as Difference),
+    holds: ({ plan, rules, clients }) =>
+      plan.verdict === 'reject' &&
+      rules.verdict === 'none' &&
+      says(plan, NO_ENDPOINTS) &&
+      !says(plan, ': ClusterIP') &&
+      clients.every(({ device }) => device === undefined),
   },
   {
     name: 'refusals-by-prefix',
@@ -114,15 +131,19 @@ export const KNOWN: readonly KnownDifference[] = [
     rules: 'without nodePortAddresses, NodePorts answer at the primary address of the node alone',
     plan: 'they answer at every address of the node',
     modes: NFTABLES,
-    holds: ({ plan, rules, isLocal, destination }) =>
-      plan.verdict !== 'none' && rules.verdict === 'none' && isLocal(destination.address),
+    holds: ({ plan, rules, isLocal, isNamed, destination }) =>
+      plan.verdict !== 'none' &&
+      rules.verdict === 'none' &&
+      isLocal(destination.address) &&
+      !isNamed(destination.address),
   },
   {
     name: 'ranges-need-endpoints',
     rules: 'source ranges of a Service without endpoints have no effect',
     plan: 'clients outside the ranges are dropped',
     modes: ALL,
-    holds: ({ plan, rules }) => isByRanges(plan) && rules.verdict !== 'forward',
+    holds: ({ plan, rules }) =>
+      isByRanges(plan) && says(plan, NO_ENDPOINTS) && rules.verdict !== 'forward',
   },
   {
     name: 'unreadable-range-ignored',
@@ -139,7 +160,7 @@ export const KNOWN: readonly KnownDifference[] = [
     rules: 'source ranges have no effect on a load balancer address that is also an external IP',
     plan: 'they have',
     modes: IPTABLES,
-    holds: ({ plan, rules }) => isByRanges(plan) && isServed(rules),
+    holds: ({ plan, rules }) => isByRanges(plan) && isServed(rules) && says(rules, 'external IP'),
   },
   {
     name: 'rejected-field',
@@ -153,7 +174,7 @@ export const KNOWN: readonly KnownDifference[] = [
     rules: 'a backend of another node that asks through this one sees its own address',
     plan: 'it sees the address of this node',
     modes: NFTABLES,
-    holds: ({ part }) => part === 'hairpin',
+    holds: ({ part, plan }) => part === 'hairpin' && says(plan, ELSEWHERE),
   },
 ];
 
@@ -167,31 +188,42 @@ export interface Judging {
   readonly node: NodeAddresses;
 }
 
-export const withReasons = (comparison: Comparison, judging: Judging): Comparison => ({
-  ...comparison,
-  differences: comparison.differences.map((one) => ({ ...one, reason: reasonOf(one, judging) })),
-});
-
-/** undefined: nobody knows why. */
-function reasonOf(found: Difference, judging: Judging): string | undefined {
-  const { sides, node } = judging;
-  const isLocal = (address: string): boolean => isLoopback(address) || node.own.includes(address);
-  if (found.answers.some(({ because }) => because.at(-1)?.isForeign === true)) return FOREIGN_RULE;
-  if (isOfAnnotation(found, judging)) return ANNOTATION;
-  const at = sides.findIndex(({ kind }) => kind === 'plan');
-  const plan = found.answers[at];
-  const rules = found.answers[1 - at];
-  const mode = sides[1 - at]?.kind;
-  if (plan === undefined || rules === undefined || mode === undefined) return undefined;
-  const seen: Seen = { ...found, plan, rules, isLocal };
-  return KNOWN.find(({ modes, holds }) => modes.includes(mode) && holds(seen))?.name;
+export function withReasons(comparison: Comparison, judging: Judging): Comparison {
+  const rules = judging.sides.find(({ kind }) => kind !== 'plan');
+  const named = new Set(rules?.nodePortAddresses());
+  const differences = comparison.differences.map((one) => ({
+    ...one,
+    reason: reasonOf(one, judging, named),
+  }));
+  return { ...comparison, differences };
 }
 
-/** Without its annotations the plan answers otherwise. */
-function isOfAnnotation({ answers, clients, destination }: Difference, judging: Judging): boolean {
-  const { sides, plain } = judging;
-  const plan = answers[sides.findIndex(({ kind }) => kind === 'plan')];
-  const [without] = plain?.answers(destination, clients) ?? [];
-  if (plan === undefined || without === undefined) return false;
-  return differingPart(plan, without, clients[0]?.source ?? '') !== undefined;
+/** undefined: nobody knows why. */
+function reasonOf(
+  found: Difference,
+  judging: Judging,
+  named: ReadonlySet<string>,
+): string | undefined {
+  const { sides, node, plain } = judging;
+  if (found.answers.some(({ because }) => because.at(-1)?.isForeign === true)) return FOREIGN_RULE;
+  const at = sides.findIndex(({ kind }) => kind === 'plan');
+  const [plan, rules, mode] = [found.answers[at], found.answers[1 - at], sides[1 - at]?.kind];
+  if (plan === undefined || rules === undefined || mode === undefined) return undefined;
+  const seen = {
+    ...{ ...found, rules },
+    isLocal: (address: string) => isLoopback(address) || node.own.includes(address),
+    isNamed: (address: string) => named.has(address),
+  };
+  const known = (answer: Answer, part: Part): string | undefined =>
+    KNOWN.find(({ modes, holds }) => modes.includes(mode) && holds({ ...seen, plan: answer, part }))
+      ?.name;
+  const [without] = plain?.answers(found.destination, found.clients) ?? [];
+  const source = found.clients[0]?.source ?? '';
+  if (without !== undefined && differingPart(plan, without, source) !== undefined) {
+    // The rules must do what the objects without annotations say, or differ from that for a known reason.
+    const part = differingPart(without, rules, source);
+    if (part === undefined || known(without, part) !== undefined) return ANNOTATION;
+    return undefined;
+  }
+  return known(plan, found.part);
 }

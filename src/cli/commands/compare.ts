@@ -18,7 +18,7 @@ import { followNetwork } from '../../sys/netlink/follow.ts';
 import { nodeAddressesOf } from '../../sys/netlink/node-addresses.ts';
 import { letNewSpaceGrow } from '../../sys/process/memory.ts';
 import { readObjects } from '../compare/objects.ts';
-import { isUnexplained, type Outcome, reportText, reportValue } from '../compare/report.ts';
+import { isProven, type Outcome, reportText, reportValue } from '../compare/report.ts';
 import { pairsOf, SIDE_NAMES } from '../compare/sides.ts';
 import { addPlanFlags, flagValues } from '../config-flags.ts';
 import { durationMs, timeoutOption } from '../flags.ts';
@@ -78,7 +78,7 @@ async function run(
   process.exitCode = outcomes.some(isOpen) ? EXIT.degraded : EXIT.fine;
 }
 
-const isOpen = ({ comparison }: Outcome): boolean => comparison.differences.some(isUnexplained);
+const isOpen = ({ comparison }: Outcome): boolean => !isProven(comparison);
 
 async function outcomesOf(
   names: readonly string[],

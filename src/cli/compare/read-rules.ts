@@ -53,6 +53,7 @@ function fromIptables(name: string, family: Family, saved: string): FoundRules {
 
 /** One side for each proxy's table; to it, the tables of no proxy count as well. */
 function fromNftables(family: Family, printed: string): FoundRules[] {
+  checkWhole(printed);
   return [
     ['kube-proxy', 'nftables'],
     ['fairlead', 'fairlead-nftables'],
@@ -87,5 +88,15 @@ export function rulesInFile(path: string, families: readonly Family[]): readonly
   throw new FairleadError(
     'BAD_OPTION',
     `${path} has no rules of a proxy: save them with \`iptables-save\`, \`ip6tables-save\` or \`nft -y list ruleset\``,
+  );
+}
+
+/** Throws BAD_OPTION for what was cut off, or printed with other options than `-y`. */
+function checkWhole(printed: string): void {
+  const isWhole = /\n\}\s*$/.test(printed) && !/\r| # handle \d+$/m.test(printed);
+  if (printed.trim() === '' || isWhole) return;
+  throw new FairleadError(
+    'BAD_OPTION',
+    'the rules of nftables are no whole output of `nft -y list ruleset`: save them again, without other options',
   );
 }

@@ -13,6 +13,10 @@ export interface Outcome {
   readonly comparison: Comparison;
 }
 
+/** A rule of a proxy that cannot be read may decide: then nothing is proven. */
+export const isProven = ({ differences, unread }: Comparison): boolean =>
+  !differences.some(isUnexplained) && unread.every(({ isForeign }) => isForeign);
+
 export const isUnexplained = ({ reason }: Difference): boolean =>
   reason === undefined || reason === FOREIGN_RULE;
 
@@ -45,20 +49,26 @@ export function reportText(outcomes: readonly Outcome[], isWide: boolean): strin
     const { classes, destinations, differences, unread } = comparison;
     const open = differences.filter(isUnexplained);
     return [
-      `${pair.family}: ${left.name} and ${right.name}, ${classes} classes of clients at ${destinations} destinations: ${sumText(differences)}`,
+      `${pair.family}: ${left.name} and ${right.name}, ${classes} classes of clients at ${destinations} destinations: ${sumText(comparison)}`,
       ...(isWide ? differences : open).flatMap((one) => differenceLines(one, pair)),
       ...knownLines(differences),
-      ...unread.map((text) => `not read, counts as a rule that matches nothing: ${text}`),
+      ...unread.map(
+        ({ text, isForeign }) =>
+          `  ${isForeign ? 'rule of no proxy' : 'rule'} not read, counts as one that matches nothing: ${text}`,
+      ),
     ];
   });
   return lines.join('\n');
 }
 
-function sumText(differences: readonly Difference[]): string {
+function sumText({ differences, unread }: Comparison): string {
   const open = differences.filter(isUnexplained).length;
   const known = differences.length - open;
-  if (differences.length === 0) return 'no difference';
-  return `${open} unexplained ${open === 1 ? 'difference' : 'differences'}, ${known} known`;
+  const sum =
+    differences.length === 0
+      ? 'no difference'
+      : `${open} unexplained ${open === 1 ? 'difference' : 'differences'}, ${known} known`;
+  return unread.length === 0 ? sum : `${sum}; rules that were not read: ${unread.length}`;
 }
 
 function differenceLines(one: Difference, { sides }: Pair): readonly string[] {
@@ -94,7 +104,7 @@ export function reportValue(outcomes: readonly Outcome[]): object {
       sides: pair.sides.map(({ name }) => name),
       destinations: comparison.destinations,
       classes: comparison.classes,
-      unread: comparison.unread,
+      unread: comparison.unread.map(({ text }) => text),
       differences: comparison.differences.map((one) => ({
         service: one.claim?.service ?? null,
         frontend: frontendOf(one),

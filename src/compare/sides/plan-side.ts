@@ -61,6 +61,7 @@ export function planSide(given: Plan, family: Family, node: NodeAddresses): Side
       });
     },
     unread: () => [],
+    nodePortAddresses: () => [],
     claimAt: (destination) =>
       claimOf(planFor(destination), packetOf(destination.address, destination)),
   };
@@ -168,6 +169,10 @@ interface Around {
 
 /** Why the plan drops a client. */
 export const SOURCES = 'its source ranges do not admit the client';
+/** Of the client's set of backends. */
+export const NO_ENDPOINTS = 'it has no endpoints';
+/** The client is itself a backend. */
+export const ELSEWHERE = 'the client is a backend of another node';
 
 /** Why it refuses a client of a ClusterIP. */
 export const UNKNOWN_PORT = 'has not this port';
@@ -200,13 +205,15 @@ function answersOf(
     const because = [
       reason(`Service ${port.namespace}/${port.name}: ${frontend.kind}, client ${client.position}`),
     ];
-    if (frontend.isFiltered && port.sources !== undefined && !admits(port.sources, one.source))
-      return { ...NOTHING, verdict: 'drop', because: [...because, reason(SOURCES)] };
     const rule = frontend.rules[client.position];
     const backends = [...port[rule.scope]];
+    if (backends.length === 0) because.push(reason(NO_ENDPOINTS));
+    if (frontend.isFiltered && port.sources !== undefined && !admits(port.sources, one.source))
+      return { ...NOTHING, verdict: 'drop', because: [...because, reason(SOURCES)] };
     if (backends.length === 0) return { ...NOTHING, verdict: rule.whenEmpty, because };
-    const hairpin = backends.find(({ address }) => address === one.source)?.address ?? '';
-    const key = `${client.position} ${hairpin} ${one.device === undefined}`;
+    const hairpin = backends.find(({ address }) => address === one.source);
+    if (hairpin?.isLocal === false) because.push(reason(ELSEWHERE));
+    const key = `${client.position} ${hairpin?.address} ${one.device === undefined}`;
     const answer =
       made.get(key) ??
       forward(

@@ -30,14 +30,20 @@ export function rulesSide(
       return answersOf(trace(asked, destination), { asked, destination, seconds });
     },
     unread: () => unreadIn(program),
+    nodePortAddresses: () => nodePortAddressesIn(program),
     claimAt: () => undefined,
   };
 }
 
-function unreadIn({ chains }: Program): readonly string[] {
+const nodePortAddressesIn = ({ sets }: Program): readonly string[] =>
+  [...sets].flatMap(([name, { exact }]) =>
+    name.endsWith(' nodeport-ips') ? [...exact.keys()] : [],
+  );
+
+function unreadIn({ chains }: Program): readonly Reason[] {
   const isUnread = ({ tests, actions }: Rule): boolean =>
     [...tests, ...actions].some(({ kind }) => kind === 'unread');
-  return [...chains.values()].flatMap((rules) => rules.filter(isUnread).map(({ text }) => text));
+  return [...chains.values()].flatMap((rules) => rules.filter(isUnread));
 }
 
 /** Of every list of clients that a rule asks. */
@@ -156,7 +162,8 @@ function becauseOf(paths: readonly Path[]): readonly Reason[] {
 }
 
 /** What only leads on says nothing. */
-const isTelling = ({ actions }: Rule): boolean =>
+const isTelling = ({ actions, tests }: Rule): boolean =>
+  tests.some((test) => test.kind === 'address' && test.side === 'destination') ||
   !actions.every(({ kind }) => kind === 'jump' || kind === 'goto' || kind === 'look-up');
 
 /** Addresses and ranges that rules and elements name as destinations. */

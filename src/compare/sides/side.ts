@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One of the two that are compared: rules that are in the kernel, or the plan.
-import type { Answer } from '../answer.ts';
+import type { Answer, Reason } from '../answer.ts';
 import type { Range } from '../rules/ranges.ts';
 import type { ClientClass, Destination } from '../walk/path.ts';
 import type { Reached } from '../walk/reach.ts';
@@ -25,6 +25,8 @@ export interface Side {
   readonly name: string;
   /** Canonical addresses that it tells apart. */
   addresses(): Iterable<string>;
+  /** Addresses at which kube-proxy's mode nftables has NodePorts, by its set of that name. */
+  nodePortAddresses(): Iterable<string>;
   /** Ranges of addresses that it tells apart. */
   ranges(): Iterable<Range>;
   /** With the port and protocol: what it tells apart there; without: also its ports. */
@@ -32,7 +34,7 @@ export interface Side {
   /** One for each class, in the same order; equal ones may be identical. */
   answers(destination: Destination, classes: readonly ClientClass[]): readonly Answer[];
   /** Rules of which a test or an action is not known: they count as rules that match nothing. */
-  unread(): Iterable<string>;
+  unread(): Iterable<Reason>;
   /** undefined: no Service has it, or the side knows no Services. */
   claimAt(destination: Destination): Claim | undefined;
 }

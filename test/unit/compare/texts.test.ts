@@ -4,7 +4,8 @@ import { expect, test } from 'vitest';
 import { comparisonOf, differencesOf, nftTable, programOf, saved } from './texts.ts';
 
 const DROP = '\t\tip daddr 10.96.0.10 drop';
-const unreadOf = (text: string): readonly string[] => comparisonOf(text, text).unread;
+const unreadOf = (text: string): readonly string[] =>
+  comparisonOf(text, text).unread.map(({ text }) => text);
 
 test('a table that sleeps does nothing', () => {
   const text = nftTable(DROP);
