@@ -2,7 +2,7 @@
 // What fairlead does on a node, by the answers of a probe: which dataplane serves what, and how. Pure.
 //   engineOf(results, 'auto') -> { ok: true, sockets: 'bpf', packets: 'nftables', why: ['packet programs: …'] }
 import type { ErrorCode } from '../errors.ts';
-import { FEATURES, type FeatureName } from './features.ts';
+import { FEATURE_NAMES, FEATURES, type FeatureName, USERSPACE_FEATURES } from './features.ts';
 import { type Answer, type Results, resultOf } from './results.ts';
 import {
   type ChosenRules,
@@ -30,7 +30,13 @@ export interface Ways {
   readonly refusedConnections: 'ECONNREFUSED' | 'EPERM' | Unknown | undefined;
   readonly expiredFlows: 'deleted in the kernel' | 'never deleted' | Unknown | undefined;
   readonly staleSockets: 'bpf_sock_destroy' | 'SOCK_DESTROY' | 'left alone' | Unknown | undefined;
+  /** Of Services, where sockets of the agent serve. */
+  readonly addresses: 'on the loopback device' | 'ports of 127.0.0.1' | Unknown | undefined;
 }
+
+/** What there is to try, in the order in which it is shown. Rules and programs may be refused where sockets need neither. */
+export const featuresFor = (asked: Engine): readonly FeatureName[] =>
+  asked === 'userspace' ? USERSPACE_FEATURES : FEATURE_NAMES;
 
 type Unknown = 'could not tell';
 
@@ -96,7 +102,7 @@ export function engineOf(
   asked: Engine,
   inUse: RulesInUse = {},
 ): Served | Refused {
-  if (asked === 'userspace') return BY_SOCKETS;
+  if (asked === 'userspace') return bySockets(results, limitsOfSockets(results));
   const sockets = firstNo(results, BPF_SOCKETS);
   const rules = iptablesProblem(results);
   const tables = nftablesProblem(results);
@@ -114,7 +120,7 @@ export function engineOf(
   if (asked === 'bpf') return { ok: false, code: CODES[sockets], reason: why, remedy };
   if (other !== undefined) return byRules(other.engine, [why, ...other.why]);
   const reasons = [why, `iptables: ${rules?.reason}`, `nftables: ${tables?.reason}`];
-  if (answerOf(results, 'CAP_NET_ADMIN') !== 'no') return { ...BY_SOCKETS, why: reasons };
+  if (answerOf(results, 'CAP_NET_ADMIN') !== 'no') return bySockets(results, reasons);
   return {
     ...NO_IPTABLES,
     reason: `eBPF: ${reasons.join('; ')}`,
@@ -146,6 +152,7 @@ const waysOf = (results: Results, hasPackets: boolean): Ways => ({
     'bpf_sock_destroy',
     either(results, 'SOCK_DESTROY', ['SOCK_DESTROY', 'left alone']),
   ]),
+  addresses: undefined,
 });
 
 function either<const With extends string, const Without extends string>(
@@ -163,6 +170,7 @@ const NO_WAYS: Ways = {
   refusedConnections: undefined,
   expiredFlows: undefined,
   staleSockets: undefined,
+  addresses: undefined,
 };
 
 const byRules = (engine: RulesEngine, why: readonly string[]): Served => ({
@@ -174,9 +182,20 @@ const byRules = (engine: RulesEngine, why: readonly string[]): Served => ({
 });
 
 /** Needs nothing that a node may lack. */
-const BY_SOCKETS: Served = {
-  ...{ ok: true, sockets: 'userspace', packets: 'userspace', why: [], ways: NO_WAYS },
-};
+function bySockets(results: Results, why: readonly string[]): Served {
+  const addresses = either(results, 'loopback addresses', [
+    'on the loopback device',
+    'ports of 127.0.0.1',
+  ]);
+  const ways = { ...NO_WAYS, addresses };
+  return { ok: true, sockets: 'userspace', packets: 'userspace', why, ways };
+}
+
+/** What makes it serve less, or more slowly. */
+const limitsOfSockets = (results: Results): readonly string[] =>
+  (['loopback addresses', 'relay thread'] as const)
+    .filter((name) => answerOf(results, name) === 'no')
+    .map((name) => textOf(results, name));
 
 type Refusal = Pick<Refused, 'reason' | 'remedy'>;
 

@@ -3,7 +3,15 @@
 // would change that. docs/probe.md has the same list (a test compares them). Pure.
 
 export interface Feature {
-  readonly group: 'process' | 'BPF' | 'sockets' | 'packets' | 'iptables' | 'nftables' | 'node';
+  readonly group:
+    | 'process'
+    | 'BPF'
+    | 'sockets'
+    | 'packets'
+    | 'iptables'
+    | 'nftables'
+    | 'userspace'
+    | 'node';
   readonly neededFor: string;
   /** If the answer is not yes. */
   readonly consequence: string;
@@ -269,8 +277,14 @@ export const FEATURES = {
     remedy:
       'the package nftables (1.0.1 or newer), and the modules nf_tables, nft_nat and nft_fib_ipv6',
   },
+  'relay thread': {
+    group: 'userspace',
+    neededFor: '--engine userspace: TCP connections without JavaScript',
+    consequence: 'with it, streams of Node relay them, several times slower',
+    remedy: 'a build of fairlead for this system: its addon loads on Linux alone',
+  },
   'loopback addresses': {
-    group: 'node',
+    group: 'userspace',
     neededFor: '--engine userspace: Services at their own addresses',
     consequence: 'with it, ports of 127.0.0.1 stand for them',
     remedy: GRANT('CAP_NET_ADMIN'),
@@ -304,3 +318,10 @@ export const FEATURES = {
 export type FeatureName = keyof typeof FEATURES;
 
 export const FEATURE_NAMES = Object.keys(FEATURES) as readonly FeatureName[];
+
+/** All that sockets of the agent use: those of the engine first. */
+export const USERSPACE_FEATURES = [
+  'relay thread',
+  'loopback addresses',
+  'IPv6',
+] as const satisfies readonly FeatureName[];

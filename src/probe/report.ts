@@ -2,8 +2,8 @@
 // The report of a probe, as `-o json` prints it. Pure.
 import { EXIT } from '../errors.ts';
 import type { Finding } from '../on-node/finding.ts';
-import { type Engine, engineOf, type Refused, type Served } from './choice.ts';
-import { FEATURE_NAMES, FEATURES, type FeatureName } from './features.ts';
+import { type Engine, engineOf, featuresFor, type Refused, type Served } from './choice.ts';
+import { FEATURES, type FeatureName } from './features.ts';
 import { type Answer, isYes, type Results, resultOf } from './results.ts';
 import type { RulesInUse } from './rules-choice.ts';
 
@@ -22,7 +22,8 @@ export interface ProbeReport {
   readonly kind: 'ProbeReport';
   /** `uname -r`. */
   readonly kernel: string;
-  readonly tier: TierReport;
+  /** Of eBPF; absent: the engine asked for does not use it. */
+  readonly tier?: TierReport;
   /** What a start with --engine does. */
   readonly engine: { readonly asked: Engine } & (Served | Refused);
   readonly items: readonly ProbeItem[];
@@ -40,9 +41,9 @@ export const reportOf = (
   apiVersion: 'fairlead.io/v1',
   kind: 'ProbeReport',
   kernel,
-  tier: tierOf(results),
+  ...(asked !== 'userspace' && { tier: tierOf(results) }),
   engine: { asked, ...engineOf(results, asked, inUse) },
-  items: FEATURE_NAMES.map((feature) => itemOf(results, feature)),
+  items: featuresFor(asked).map((feature) => itemOf(results, feature)),
   onThisNode,
 });
 

@@ -22,6 +22,8 @@ export interface Prepared {
 export interface ProbeSandbox {
   /** A network namespace with a loopback device that is up. */
   network(): void;
+  /** Without one, this process is in that of whoever started it. */
+  readonly hasNetwork: boolean;
   /** A cgroup v2 directory, with this process in it. */
   cgroup(): string;
   /** A folder on a bpf file system that no other process sees. */
@@ -45,7 +47,8 @@ export function enterProbeSandbox(prepared: Prepared): ProbeSandbox {
     if (prepared.mounts !== undefined) throw new CouldNotTell(prepared.mounts);
     return told('mounting a bpf file system', mountOwnBpffs);
   });
-  return { network, cgroup, bpfRoot, abandon: () => leaveCgroup(prepared.cgroup) };
+  const hasNetwork = prepared.network === undefined;
+  return { network, hasNetwork, cgroup, bpfRoot, abandon: () => leaveCgroup(prepared.cgroup) };
 }
 
 function told<T>(what: string, work: () => T): T {

@@ -7,7 +7,7 @@ import { Command, Option } from 'commander';
 import { DEFAULT_CNI_FOLDER } from '../../config/instance-paths.ts';
 import { rulesInUse } from '../../instance/leftovers/rules-in-use.ts';
 import { checkIsCgroup2 } from '../../instance/preflight/checks.ts';
-import type { Engine } from '../../probe/choice.ts';
+import { type Engine, featuresFor } from '../../probe/choice.ts';
 import { exitCodeOf, reportOf } from '../../probe/report.ts';
 import { type InsideParts, probeInside } from '../../probe/run/inside.ts';
 import { findOnNode } from '../../probe/run/on-node.ts';
@@ -49,9 +49,11 @@ async function probeNode(options: ProbeCommandOptions): Promise<void> {
     return;
   }
   // First: this thread leaves the network namespace of the node.
-  const inUse = rulesInUse();
-  const onThisNode = await findOnNode(cniConfDir, cgroupRoot);
-  const results = await probe({ cgroupRoot: checkedRoot(cgroupRoot), timeoutMs });
+  const isAlone = engine === 'userspace';
+  const inUse = isAlone ? {} : rulesInUse();
+  const onThisNode = isAlone ? [] : await findOnNode(cniConfDir, cgroupRoot);
+  const features = featuresFor(engine);
+  const results = await probe({ cgroupRoot: checkedRoot(cgroupRoot), timeoutMs, features });
   const report = reportOf(results, release(), engine, onThisNode, inUse);
   process.exitCode = exitCodeOf(report);
   const { kind } = output;

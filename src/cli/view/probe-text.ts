@@ -21,13 +21,13 @@ export function probeText(report: ProbeReport, isWide: boolean): string {
 
 const summaryOf = ({ kernel, tier, engine }: ProbeReport): readonly (readonly string[])[] => [
   ['Kernel:', kernel],
-  ['Tier:', tierText(tier)],
+  ...(tier === undefined ? [] : [['Tier:', tierText(tier)]]),
   [`--engine ${engine.asked}:`, engine.ok ? servedText(engine) : refusedText(engine)],
   ...(engine.ok ? engine.why.map((why) => ['', why]) : []),
   ...(engine.ok ? waysText(engine.ways) : []),
 ];
 
-const tierText = ({ name, next, missing }: ProbeReport['tier']): string =>
+const tierText = ({ name, next, missing }: NonNullable<ProbeReport['tier']>): string =>
   [
     name ?? `below ${next}`,
     ...(next === undefined ? [] : [`${next} needs ${missing.join(', ')}`]),
@@ -45,6 +45,7 @@ const TITLES: Readonly<Record<keyof Ways, string>> = {
   refusedConnections: 'Refused connections:',
   expiredFlows: 'Expired flows:',
   staleSockets: 'Stale sockets:',
+  addresses: 'Addresses:',
 };
 
 const waysText = (ways: Ways): readonly (readonly string[])[] =>

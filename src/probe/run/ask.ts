@@ -30,7 +30,7 @@ export function explainLater(log: Pick<Logger, 'warn'>, ask: AskProbe = askProbe
   const tell = (report: ProbeReport | undefined): void => {
     if (report === undefined || !report.engine.ok || report.engine.why.length === 0) return;
     const { tier, engine } = report;
-    log.warn({ why: engine.why, tier: tier.name, needs: tier.missing }, 'probe result');
+    log.warn({ why: engine.why, tier: tier?.name, needs: tier?.missing }, 'probe result');
   };
   ask('auto').then(tell, () => undefined);
 }

@@ -8,6 +8,8 @@ import * as sockets from '../../engines/bpf/kernel/probe/sockets.ts';
 import { forwardByXdp } from '../../engines/bpf/xdp/kernel/probe.ts';
 import * as rules from '../../engines/iptables/kernel/probe/rules.ts';
 import { tryTable } from '../../engines/nftables/kernel/probe.ts';
+import { relayedTcp } from '../../engines/userspace/kernel/relayed-tcp.ts';
+import { reasonOf } from '../../errors.ts';
 import { findCgroup2 } from '../../sys/cgroup.ts';
 import { connectOnce, withServer } from '../../sys/loopback.ts';
 import { addAccount, countTracked } from '../../sys/netfilter.ts';
@@ -27,7 +29,7 @@ const capability =
     if (holds(facts, name)) return;
     const isImplied = ['CAP_BPF', 'CAP_PERFMON'].includes(name) && holds(facts, 'CAP_SYS_ADMIN');
     if (isImplied) return 'by CAP_SYS_ADMIN';
-    throw new Error('this process does not have it');
+    throw new Error(`this process does not have ${name}`);
   };
 
 const hook =
@@ -104,12 +106,15 @@ export const ATTEMPTS: Readonly<Record<FeatureName, Attempt>> = {
     addAccount('probe');
     return rules.matchPacket('-m nfacct --nfacct-name probe', sandbox);
   },
+  'relay thread': startRelay,
   'loopback addresses': (sandbox) => {
+    capability('CAP_NET_ADMIN')(sandbox);
     sandbox.network();
     addLoopbackAddress('10.96.0.1');
   },
   IPv6: async (sandbox) => {
-    sandbox.network();
+    // A connection of its own over ::1 disturbs nobody.
+    if (sandbox.hasNetwork) sandbox.network();
     await withServer('::1', (port) => connectOnce('::1', port));
   },
   nf_conntrack: (sandbox) =>
@@ -126,6 +131,15 @@ export const ATTEMPTS: Readonly<Record<FeatureName, Attempt>> = {
     writeFileSync(ROUTE_LOCALNET_PATH, '1', { flag: 'r+' });
   },
 };
+
+/** Where the addon does not load, that is the answer. */
+function startRelay(): void {
+  try {
+    relayedTcp();
+  } catch (error) {
+    throw new Error(reasonOf(error));
+  }
+}
 
 /** Without a hierarchy the answer is no; one that cannot be written to may be used by others. */
 function enterCgroup(sandbox: ProbeSandbox): void {

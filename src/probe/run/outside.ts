@@ -9,13 +9,14 @@ import { findCgroup2, removeCgroup } from '../../sys/cgroup.ts';
 import { type Child, start } from '../../sys/exec.ts';
 import * as native from '../../sys/native.ts';
 import type { Prepared } from '../../sys/probe-sandbox.ts';
-import { FEATURE_NAMES, type FeatureName } from '../features.ts';
+import { FEATURES, type Feature, type FeatureName } from '../features.ts';
 import { parseLine, type Result, type Results } from '../results.ts';
 import type { InsideParts } from './inside.ts';
 
 export interface ProbeOptions {
   /** Where the cgroup is made; undefined: at the root of the hierarchy. */
   readonly cgroupRoot: string | undefined;
+  readonly features: readonly FeatureName[];
   /** Of one attempt. */
   readonly timeoutMs: number;
   /** For tests: another program than this one. */
@@ -24,17 +25,25 @@ export interface ProbeOptions {
 
 /** This thread stays in the namespaces that it makes: call it in a process of its own. */
 export async function probe(options: ProbeOptions): Promise<Results> {
-  const prepared: Prepared = {
-    network: problemOf('a new network namespace', native.unshareNetwork),
-    mounts: problemOf('a new mount namespace', native.unshareMounts),
-    cgroup: makeCgroup(options.cgroupRoot),
-  };
+  const network = problemOf('a new network namespace', native.unshareNetwork);
+  const prepared: Prepared = options.features.every(isOfNetwork)
+    ? { network, mounts: NOT_MADE, cgroup: { problem: NOT_MADE } }
+    : {
+        network,
+        mounts: problemOf('a new mount namespace', native.unshareMounts),
+        cgroup: makeCgroup(options.cgroupRoot),
+      };
   try {
     return await probeAll(prepared, options);
   } finally {
     if ('path' in prepared.cgroup) removeCgroup(prepared.cgroup.path);
   }
 }
+
+/** Attempts of these groups need no more than a network namespace. */
+const OF_NETWORK: readonly Feature['group'][] = ['userspace', 'node'];
+const isOfNetwork = (name: FeatureName): boolean => OF_NETWORK.includes(FEATURES[name].group);
+const NOT_MADE = 'not made: the engine asked for does not use it';
 
 function problemOf(what: string, make: () => void): string | undefined {
   try {
@@ -60,11 +69,11 @@ function makeCgroup(cgroupRoot: string | undefined): Prepared['cgroup'] {
 /** Every feature has an answer. */
 export async function probeAll(
   prepared: Prepared,
-  options: Pick<ProbeOptions, 'timeoutMs' | 'startInside'>,
+  options: Omit<ProbeOptions, 'cgroupRoot'>,
 ): Promise<Results> {
   const results = new Map<FeatureName, Result>();
   for (;;) {
-    const features = FEATURE_NAMES.filter((name) => !results.has(name));
+    const features = options.features.filter((name) => !results.has(name));
     if (features.length === 0) return results;
     const { begun, end } = await probeSome({ prepared, features }, options, results);
     const reason = `the attempt ${end}`;

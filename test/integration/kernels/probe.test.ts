@@ -67,7 +67,7 @@ function columnOf({ items, tier, engine }: Report, isListed: (name: string) => b
   const { ways } = engine;
   const named = items.filter(({ feature, answer }) => isListed(feature) || answer !== 'yes');
   const texts: Readonly<Record<(typeof WAYS)[number], string | undefined>> = {
-    Tier: tier.name,
+    Tier: tier?.name,
     Devices: ways.devices,
     'Refused connections': ways.refusedConnections,
     'Expired flows': ways.expiredFlows,

@@ -94,6 +94,19 @@ const LINES: readonly (readonly [name: string, Answers, Engine, string])[] = [
     'sockets userspace, packets userspace: bpf(): no bpf(): iptables: xt_statistic: no xt_statistic: nftables: nftables IPv4: no nftables IPv4',
   ],
 
+  ['everything', {}, 'userspace', 'sockets userspace, packets userspace'],
+  [
+    'neither programs nor rules, for which nobody has asked',
+    no('bpf()', 'CAP_BPF', 'xt_statistic', 'nftables IPv4', 'nf_conntrack'),
+    'userspace',
+    'sockets userspace, packets userspace',
+  ],
+  [
+    'no capability, no addon',
+    no('loopback addresses', 'relay thread'),
+    'userspace',
+    'sockets userspace, packets userspace: loopback addresses: no loopback addresses: relay thread: no relay thread',
+  ],
   ['nftables', {}, 'nftables', 'sockets nftables, packets nftables'],
   ['no nftables', no('nftables IPv4'), 'nftables', 'NO_NFTABLES: nftables IPv4: no nftables IPv4'],
   [
@@ -212,6 +225,24 @@ describe('the ways of its parts', () => {
     ],
   ])('with %o: %o', (answers, ways) => {
     expect(waysWith(answers)).toEqual(ways);
+  });
+});
+
+describe('a report for --engine userspace', () => {
+  const reportWith = (answers: Answers) => reportOf(resultsWith(answers), '6.1', 'userspace');
+
+  test('has what sockets of the agent use, its own rows first, and no tier of eBPF', () => {
+    const report = reportWith(no('bpf()'));
+    const rows = ['relay thread', 'loopback addresses', 'IPv6'];
+    expect(report.items.map(({ feature }) => feature)).toEqual(rows);
+    expect(report).not.toHaveProperty('tier');
+    expect(exitCodeOf(report)).toBe(0);
+  });
+
+  test('is of a degraded start where ports stand for addresses', () => {
+    const report = reportWith(no('loopback addresses'));
+    expect(report.engine).toMatchObject({ ok: true, ways: { addresses: 'ports of 127.0.0.1' } });
+    expect(exitCodeOf(report)).toBe(3);
   });
 });
 

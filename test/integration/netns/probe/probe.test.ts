@@ -85,6 +85,34 @@ describe('where everything works', () => {
   });
 });
 
+describe('of sockets of the agent', () => {
+  const ASKED = ['--engine', 'userspace'];
+
+  test('what they use is tried, and nothing else is looked at', async () => {
+    const { code, texts, engine } = await probe(['env', 'PATH=/nowhere'], ASKED);
+    expect([...texts]).toEqual([
+      ['relay thread', 'yes: '],
+      ['loopback addresses', 'yes: '],
+      ['IPv6', 'yes: '],
+    ]);
+    expect(engine).toMatchObject({ ok: true, ways: { addresses: 'on the loopback device' } });
+    expect(code).toBe(0);
+  });
+
+  test('without any privilege every feature has an answer, too', async () => {
+    const drop = ['setpriv', '--bounding-set', '-all', '--inh-caps', '-all'];
+    const { code, texts, engine } = await probe(drop, ASKED);
+    expect([...texts]).toEqual([
+      ['relay thread', 'yes: '],
+      ['loopback addresses', 'no: this process does not have CAP_NET_ADMIN'],
+      ['IPv6', 'yes: '],
+    ]);
+    expect(engine).toMatchObject({ ok: true, ways: { addresses: 'ports of 127.0.0.1' } });
+    expect(code).toBe(3);
+    expect(cgroupsLeft()).toEqual([]);
+  });
+});
+
 describe('where BPF is forbidden', () => {
   const BPF_ALONE: readonly FeatureName[] = ['bpf()', 'connect4', 'tcx', 'packet programs'];
 
@@ -106,7 +134,7 @@ describe('where BPF is forbidden', () => {
   test('by missing capabilities: no; and what needs a network namespace could not be told', async () => {
     const drop = ['setpriv', '--bounding-set', '-sys_admin,-bpf,-perfmon'];
     const { code, texts, engine } = await probe(drop, ['--engine', 'bpf']);
-    expect(texts.get('CAP_BPF')).toBe('no: this process does not have it');
+    expect(texts.get('CAP_BPF')).toBe('no: this process does not have CAP_BPF');
     expect(texts.get('bpf()')).toBe('no: this process has neither CAP_BPF nor CAP_SYS_ADMIN');
     const reason = 'could not tell: a new network namespace needs CAP_SYS_ADMIN';
     expect(texts.get('iptables-nft')).toBe(reason);

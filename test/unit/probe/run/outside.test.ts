@@ -41,7 +41,9 @@ function starting(ends: Readonly<Record<string, number | 'hangs'>>) {
 
 const doubtsOf = async (ends: Readonly<Record<string, number | 'hangs'>>) => {
   const { started, startInside } = starting(ends);
-  const results = await probeAll(PREPARED, { timeoutMs: 20, startInside });
+  const results = await probeAll(PREPARED, {
+    ...{ timeoutMs: 20, startInside, features: FEATURE_NAMES },
+  });
   const doubts = [...results].filter(([, { answer }]) => answer !== 'yes');
   return { starts: started.length, count: results.size, doubts };
 };
