@@ -25,9 +25,9 @@ export interface Seen extends Difference {
   readonly isNamed: (address: string) => boolean;
 }
 
-const IPTABLES: readonly SideKind[] = ['iptables', 'ipvs'];
+const IPTABLES: readonly SideKind[] = ['iptables'];
 const NFTABLES: readonly SideKind[] = ['nftables'];
-const ALL: readonly SideKind[] = ['iptables', 'nftables', 'ipvs'];
+const ALL: readonly SideKind[] = ['iptables', 'nftables'];
 
 const isServed = ({ verdict }: Answer): boolean => verdict === 'forward' || verdict === 'reject';
 const says = ({ because }: Answer, words: string): boolean =>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of one address family as values, whichever program wrote them: iptables, nftables or ipvs. Types only.
+// The rules of one address family as values, whichever program wrote them: iptables or nftables. Types only.
 import type { Family, Protocol } from '../../model/types.ts';
 import type { Range } from './ranges.ts';
 

@@ -7,8 +7,8 @@ import { algorithmFor, weightFor } from '../../plan/decide/balancing.ts';
 import { frontendKey, nodePortKey } from '../../plan/decide/frontends.ts';
 import { clientOf } from '../../plan/explain/client.ts';
 import { type Match, matchDestination } from '../../plan/explain/match.ts';
+import { outcomeAt } from '../../plan/explain/outcome.ts';
 import type { Packet } from '../../plan/explain/packet.ts';
-import { admits } from '../../plan/exposure/sources.ts';
 import type { Backend, Plan, ServiceKey, ServicePlan, ServicePortPlan } from '../../plan/types.ts';
 import type { Answer, PossibleBackend, Reason } from '../answer.ts';
 import { type Range, rangeOf } from '../rules/ranges.ts';
@@ -205,12 +205,10 @@ function answersOf(
     const because = [
       reason(`Service ${port.namespace}/${port.name}: ${frontend.kind}, client ${client.position}`),
     ];
-    const rule = frontend.rules[client.position];
-    const backends = [...port[rule.scope]];
+    const { verdict, guard, rule, backends } = outcomeAt(match, packet, client);
     if (backends.length === 0) because.push(reason(NO_ENDPOINTS));
-    if (frontend.isFiltered && port.sources !== undefined && !admits(port.sources, one.source))
-      return { ...NOTHING, verdict: 'drop', because: [...because, reason(SOURCES)] };
-    if (backends.length === 0) return { ...NOTHING, verdict: rule.whenEmpty, because };
+    if (guard === 'sources') because.push(reason(SOURCES));
+    if (verdict !== 'forward') return { ...NOTHING, verdict, because };
     const hairpin = backends.find(({ address }) => address === one.source);
     if (hairpin?.isLocal === false) because.push(reason(ELSEWHERE));
     const key = `${client.position} ${hairpin?.address} ${one.device === undefined}`;

@@ -7,7 +7,7 @@ import type { Reached } from '../walk/reach.ts';
 
 export type Question = Pick<Destination, 'address'> & Partial<Destination>;
 
-export type SideKind = 'plan' | 'iptables' | 'nftables' | 'ipvs';
+export type SideKind = 'plan' | 'iptables' | 'nftables';
 
 /** What a side knows of the Service at a destination, for the reasons of differences. */
 export interface Claim {

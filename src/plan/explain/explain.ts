@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Why a packet would go where it goes: the plan's answer, one step at a time, each with its reason. It reads
 // the plan and decides nothing of its own, so tests may hold it against any dataplane.
-import { isLoopback, prefixContains } from '../../lib/ip.ts';
-import type { SourceFilter } from '../../model/types.ts';
+import { prefixContains } from '../../lib/ip.ts';
 import { algorithmFor, lookupOf } from '../decide/balancing.ts';
 import { frontendKey } from '../decide/frontends.ts';
-import { admits } from '../exposure/sources.ts';
 import type { Backend, Plan } from '../types.ts';
 import { type Client, clientOf } from './client.ts';
 import type { ExplainStep, Explanation } from './explanation.ts';
 import { lookupChoice, type TableOf } from './lookup.ts';
 import { type FrontendMatch, type Match, matchDestination } from './match.ts';
+import { type Outcome, outcomeAt } from './outcome.ts';
 import type { Packet } from './packet.ts';
 import {
   algorithmStep,
@@ -45,11 +44,11 @@ export function explain(plan: Plan, packet: Packet, tableOf?: TableOf): Explanat
   if (match.kind === 'unknown-port') {
     return ends('reject', `${match.service.namespace}/${match.service.name}`);
   }
-  const guard = firstDrop(match, packet, client);
-  steps.push(...guard.steps);
-  return guard.isDropped
-    ? refusal(match, packet, { verdict: 'drop', steps })
-    : chosen(plan, match, { packet, client, tableOf, before: steps });
+  const outcome = outcomeAt(match, packet, client);
+  steps.push(...guardSteps(match, packet, outcome));
+  return outcome.guard === undefined
+    ? chosen(plan, match, { packet, client, outcome, tableOf, before: steps })
+    : refusal(match, packet, { verdict: 'drop', steps });
 }
 
 function frontendStep(match: Match, packet: Packet): ExplainStep {
@@ -79,38 +78,23 @@ function frontendStep(match: Match, packet: Packet): ExplainStep {
   }
 }
 
-interface Guarded {
-  readonly isDropped: boolean;
-  readonly steps: readonly ExplainStep[];
-}
-
-/** Drops that no endpoint can change: foreign packets to loopback, and sources outside the ranges. */
-function firstDrop(
+/** Drops that no endpoint can change, and source ranges that admit the client. */
+function guardSteps(
   { frontend, port: { sources } }: FrontendMatch,
-  packet: Packet,
-  client: Client,
-): Guarded {
-  const { source, destination } = packet;
-  if (isLoopback(destination) && !isLoopback(source) && client.kind !== 'host process') {
+  { source, destination }: Packet,
+  { guard }: Outcome,
+): readonly ExplainStep[] {
+  if (guard === 'loopback') {
     const reason = `${destination} is for processes of this node alone (CVE-2020-8558)`;
-    return { isDropped: true, steps: [{ rule: 'loopback', result: 'drop', reason }] };
+    return [{ rule: 'loopback', result: 'drop', reason }];
   }
-  if (!frontend.isFiltered || sources === undefined) return { isDropped: false, steps: [] };
-  return sourcesStep(sources, source);
-}
-
-function sourcesStep(sources: SourceFilter, source: string): Guarded {
+  if (!frontend.isFiltered || sources === undefined) return [];
   const { policy, ranges } = sources;
-  const isDropped = !admits(sources, source);
   const range = ranges.find((prefix) => prefixContains(prefix, source));
   const list = ranges.join(', ') || 'the ranges, none of which could be read';
   const where = range === undefined ? `is in none of ${list}` : `is in ${range}`;
-  const what = policy === 'deny' ? ', which are denied' : '';
-  const reason = `${source} ${where}${what}`;
-  return {
-    isDropped,
-    steps: [{ rule: 'source-ranges', result: isDropped ? 'drop' : 'allow', reason }],
-  };
+  const reason = `${source} ${where}${policy === 'deny' ? ', which are denied' : ''}`;
+  return [{ rule: 'source-ranges', result: guard === 'sources' ? 'drop' : 'allow', reason }];
 }
 
 function refusal(
@@ -135,26 +119,25 @@ function chosen(
   {
     packet,
     client,
+    outcome: { verdict, rule: trafficRule, backends },
     tableOf,
     before,
   }: {
     readonly packet: Packet;
     readonly client: Client;
+    readonly outcome: Outcome;
     readonly tableOf: TableOf | undefined;
     readonly before: readonly ExplainStep[];
   },
 ): Explanation {
   const { port, frontend } = match;
-  const trafficRule = frontend.rules[client.position];
-  const backends = [...port[trafficRule.scope]];
   const steps = [
     ...before,
     policyStep(frontend, client.position),
     ...topologyStep(port, trafficRule.scope),
     endpointsStep(port, trafficRule),
   ];
-  if (backends.length === 0)
-    return refusal(match, packet, { verdict: trafficRule.whenEmpty, steps });
+  if (verdict !== 'forward') return refusal(match, packet, { verdict, steps });
   const hairpins = backends.filter(({ address }) => address === packet.source);
   if (port.affinityTimeoutSeconds > 0) {
     steps.push({

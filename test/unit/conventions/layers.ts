@@ -119,8 +119,8 @@ const ENGINE_COMPOSERS: readonly string[] = [
   'src/instance/dataplanes.ts',
   // Opt-outs are BPF's alone, and no other engine has them.
   'src/cli/commands/bypass.ts',
-  // Rules of iptables are read by the parser that reads fairlead's own.
-  'src/compare/rules/iptables.ts',
+  // Rules are read by the parsers that read fairlead's own.
+  'src/compare/rules/',
   // What each engine needs is tried one by one.
   'src/probe/run/attempts.ts',
   // Filters of others are read as rules that iptables-save prints.

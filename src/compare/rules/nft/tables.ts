@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `nft -y list ruleset` prints -> tables of chains and sets, their lines still text.
+import { blocksOf } from '../../../engines/nftables/rules/parse.ts';
+import { secondsIn } from '../../../engines/nftables/state/sets-view.ts';
 
 export interface TextChain {
   readonly name: string;
@@ -34,29 +36,19 @@ const WORD = /"[^"]*"|[{},]|[^\s{},;]+/g;
 export const wordsOf = (line: string): readonly string[] => line.match(WORD) ?? [];
 
 export function readTables(printed: string): readonly TextTable[] {
-  const tables: TextTable[] = [];
-  let open: { chains: TextChain[]; sets: Map<string, TextSet> } | undefined;
-  const lines = printed.split('\n');
-  for (let at = 0; at < lines.length; at += 1) {
-    const line = lines[at] ?? '';
-    const [, family = '', name = ''] = /^table (\S+) (\S+) \{/.exec(line) ?? [];
-    if (name !== '') {
-      open = { chains: [], sets: new Map() };
-      const isDormant =
-        /^\tflags .*dormant/.test(lines[at + 1] ?? '') ||
-        /^\tflags .*dormant/.test(lines[at + 2] ?? '');
-      tables.push({ family, name, isDormant, ...open });
-      continue;
+  return printed.split(/^(?=table )/m).flatMap((text) => {
+    const [first = '', ...lines] = text.split('\n');
+    const [, family = '', name = ''] = /^table (\S+) (\S+) \{/.exec(first) ?? [];
+    if (name === '') return [];
+    const chains: TextChain[] = [];
+    const sets = new Map<string, TextSet>();
+    for (const { kind, name: own, body } of blocksOf(lines)) {
+      if (kind === 'chain') chains.push(chainOf(own, body));
+      else if (kind === 'set' || kind === 'map') sets.set(own, setOf(own, body));
     }
-    const [, kind = '', object = ''] = /^\t(chain|set|map) (\S+) \{$/.exec(line) ?? [];
-    if (kind === '') continue;
-    const from = at + 1;
-    while (at < lines.length && lines[at] !== '\t}') at += 1;
-    const body = lines.slice(from, at);
-    if (kind === 'chain') open?.chains.push(chainOf(object, body));
-    else open?.sets.set(object, setOf(object, body));
-  }
-  return tables;
+    const isDormant = lines.some((line) => /^\tflags .*dormant/.test(line));
+    return [{ family, name, isDormant, chains, sets }];
+  });
 }
 
 function chainOf(name: string, body: readonly string[]): TextChain {
@@ -90,7 +82,7 @@ function setOf(name: string, body: readonly string[]): TextSet {
   return {
     name,
     isDynamic: flags.includes('dynamic'),
-    seconds: timeout === undefined ? 0 : secondsOf(timeout.slice('timeout '.length)),
+    seconds: timeout === undefined ? 0 : secondsIn(timeout.slice('timeout '.length)),
     elements:
       start < 0
         ? []
@@ -110,14 +102,4 @@ function elementsOf(lines: readonly string[]): readonly (readonly string[])[] {
     element = [];
   }
   return found;
-}
-
-const UNITS: Readonly<Record<string, number>> = { d: 86_400, h: 3_600, m: 60, s: 1 };
-
-/** `3h`, `1d2h30m5s` */
-export function secondsOf(text: string): number {
-  let seconds = 0;
-  for (const [, count = '', unit = ''] of text.matchAll(/(\d+)([dhms])(?!s)/g))
-    seconds += Number(count) * (UNITS[unit] ?? 0);
-  return seconds;
 }

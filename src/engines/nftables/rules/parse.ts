@@ -16,18 +16,32 @@ const DORMANT = '\tflags dormant';
 
 const isSetKind = (kind: string): kind is 'set' | 'map' => kind === 'set' || kind === 'map';
 
-export function parseTable(printed: string): HeldTable {
-  const table = emptyTable();
-  const lines = printed.split('\n');
+/** `chain services {` up to its brace: a chain, a set, a map or another object of a table. */
+export interface Block {
+  readonly kind: string;
+  readonly name: string;
+  /** Without the first line and the last. */
+  readonly body: readonly string[];
+}
+
+/** Of one table. */
+export function* blocksOf(lines: readonly string[]): Iterable<Block> {
   let at = 0;
   while (at < lines.length) {
     const [, kind = '', name = ''] = /^\t(\S+) (\S.*) \{$/.exec(lines[at] ?? '') ?? [];
-    if (lines[at] === DORMANT) table.foreign.add(DORMANT.trim());
     at += 1;
     if (kind === '') continue;
     const from = at;
     while (at < lines.length && lines[at] !== '\t}') at += 1;
-    const body = lines.slice(from, at);
+    yield { kind, name, body: lines.slice(from, at) };
+  }
+}
+
+export function parseTable(printed: string): HeldTable {
+  const table = emptyTable();
+  const lines = printed.split('\n');
+  if (lines.includes(DORMANT)) table.foreign.add(DORMANT.trim());
+  for (const { kind, name, body } of blocksOf(lines)) {
     if (kind === 'chain') readChain(table, name, body);
     else if (isSetKind(kind)) readSet(table, kind, name, body);
     else table.foreign.add(`${kind} ${name}`);
