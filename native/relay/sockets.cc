@@ -58,6 +58,7 @@ Fd BeginConnect(SocketAddress address) {
   if (!fd.is_valid()) return fd;
   int one = 1;
   setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+  setsockopt(fd.get(), SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
   if (connect(fd.get(), address.get(), address.size) == 0 || errno == EINPROGRESS) return fd;
   int error = errno;
   fd.Reset();

@@ -3,7 +3,7 @@
 // it left when it was stopped name Pods that are gone.
 import { setTimeout as delay } from 'node:timers/promises';
 import { formatDuration } from '../../config/duration.ts';
-import { judge, judgementText } from '../../engines/kube-proxy/compare/judge.ts';
+import { judge, judgementText } from '../../engines/kube-proxy/serving/judge.ts';
 import { FairleadError } from '../../errors.ts';
 import { ownPrograms, readServed, type ServedHere } from '../../instance/leftovers/others.ts';
 import { syncedFamilies } from '../../instance/preflight/kube-proxy-sync.ts';

@@ -5,9 +5,11 @@ import { resolve } from 'node:path';
 import type { LoadedConfig } from '../../config/load.ts';
 import { FairleadError } from '../../errors.ts';
 import type { Logger } from '../../log.ts';
+import { problemText } from '../../model/problem.ts';
 import type { ObjectChange } from '../../model/types.ts';
 import { readManifests } from '../../source/manifests/manifests.ts';
 import type { Source } from '../../source/source.ts';
+import { say } from '../output.ts';
 import { apiServerOf } from '../source.ts';
 
 /** Throws NO_MANIFESTS, NO_API_SERVER, BAD_KUBECONFIG, TIMED_OUT. */
@@ -21,7 +23,9 @@ export async function readObjects(
     const dir = resolve(source.dir);
     if (!existsSync(dir))
       throw new FairleadError('NO_MANIFESTS', `--manifests ${dir} does not exist`);
-    return (await readManifests(dir)).changes;
+    const { changes, problems } = await readManifests(dir);
+    for (const problem of problems) say(problemText(problem));
+    return changes;
   }
   const opened = (await apiServerOf(loaded, source, log))();
   const changes: ObjectChange[] = [];

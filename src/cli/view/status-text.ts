@@ -137,12 +137,11 @@ function scopeLines({ scope }: Report): readonly Line[] {
   return [['Sockets', text]];
 }
 
-/** `iptables: connections are not counted or listed; no cgroup can be bypassed`. */
-function limitationLines(name: string, limitations: Status['limitations']): readonly Line[] {
-  const own = limitations.filter(({ dataplane }) => dataplane === name);
-  if (own.length === 0) return [];
-  return [['Limit', `${name}: ${own.map(({ reason }) => reason).join('; ')}`]];
-}
+/** One line each: `iptables: connections are not counted or listed`. */
+const limitationLines = (name: string, limitations: Status['limitations']): readonly Line[] =>
+  limitations
+    .filter(({ dataplane }) => dataplane === name)
+    .map(({ reason }) => ['Limit', `${name}: ${reason}`]);
 
 /** `4 of 5 other nodes take requests`. */
 function directReturnLines({ directReturn }: Report): readonly Line[] {

@@ -13,7 +13,7 @@ import {
   rememberByRules,
   rememberedByRules,
 } from '../../engines/iptables/kernel/affinity/lists.ts';
-import { NFT_TABLE as KUBE_PROXY } from '../../engines/kube-proxy/compare/nftables.ts';
+import { NFT_TABLE as KUBE_PROXY } from '../../engines/kube-proxy/serving/nftables.ts';
 import { affinityOfTable, rememberInTable } from '../../engines/nftables/kernel/affinity.ts';
 import { TABLE } from '../../engines/nftables/rules/names.ts';
 import type { AffinitySets } from '../../engines/nftables/state/affinity.ts';

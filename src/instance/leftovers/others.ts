@@ -5,14 +5,14 @@ import { programName, type RunProgram } from '../../engines/iptables/kernel/tool
 import type { Variant } from '../../engines/iptables/kernel/variant.ts';
 import { heldTables } from '../../engines/iptables/state/diff/text.ts';
 import { snapshotOf } from '../../engines/iptables/state/inspect/view.ts';
-import { ipvsFrontends } from '../../engines/kube-proxy/compare/ipvs.ts';
+import { isReached, ownerOf } from '../../engines/kube-proxy/own-rules.ts';
+import { ipvsFrontends } from '../../engines/kube-proxy/serving/ipvs.ts';
 import {
   type OtherRules,
   type OwnFrontend,
   ownFrontends,
-} from '../../engines/kube-proxy/compare/judge.ts';
-import { NFT_TABLE, nftFrontends } from '../../engines/kube-proxy/compare/nftables.ts';
-import { isReached, ownerOf } from '../../engines/kube-proxy/own-rules.ts';
+} from '../../engines/kube-proxy/serving/judge.ts';
+import { NFT_TABLE, nftFrontends } from '../../engines/kube-proxy/serving/nftables.ts';
 import { FairleadError, reasonOf } from '../../errors.ts';
 import { FAMILIES, type Family } from '../../model/types.ts';
 import { run } from '../../sys/exec.ts';

@@ -59,6 +59,9 @@ function forget(ledger: Ledger, ids: readonly number[]): void {
   const { gone, stay } = withoutBackends(ledger.localBackends, ids);
   const table = ledger.tables.direct?.localBackend;
   table?.delete(gone);
-  table?.put([...stay.values()], [...stay.keys()].map(encodeU32));
+  const staying = [...stay.keys()];
+  const refused = table?.put([...stay.values()], staying.map(encodeU32)) ?? [];
+  // The next sync of its Service writes it again.
+  for (const { index } of refused) ledger.localBackends.delete(staying[index] ?? 0);
   for (const id of ids) ledger.localBackends.delete(id);
 }

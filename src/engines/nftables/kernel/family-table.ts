@@ -69,6 +69,8 @@ class WrittenTable implements FamilyTable {
   /** Chains that nothing leads to, and that the kernel could not remove yet. */
   #left: readonly string[] = [];
   #transactions = 0;
+  /** Messages have changed it since it was read. */
+  #hasSent = false;
   /** By name: what is changed again before it is reported is one difference. */
   readonly #drift = new Map<string, Entry>();
 
@@ -98,10 +100,13 @@ class WrittenTable implements FamilyTable {
         // Somebody may have removed what it is written over: no Service is to blame for that.
         async () => this.#writeOver(await this.read(), ruleset),
       );
-    if (held !== undefined && isUntouched) return this.#writeOver(held, ruleset);
+    // Messages are our own encoding: what they have made is read once, whoever else has touched the table.
+    const isKnown = isUntouched && (extent !== 'audit' || !this.#hasSent);
+    if (held !== undefined && isKnown) return this.#writeOver(held, ruleset);
     const found = await this.read();
     // Before it is written: where that fails, nobody knows afterwards what was there.
     if (extent === 'audit' && held !== undefined) this.#noteDrift(found, held);
+    this.#hasSent = false;
     return this.#writeOver(found, ruleset);
   }
 
@@ -173,6 +178,7 @@ class WrittenTable implements FamilyTable {
     const messages = send && messagesOf(diff, this.family, held);
     if (send === undefined || messages === undefined)
       return this.#nft.write(scriptOf(diff, this.family, held.chains.size > 0));
+    this.#hasSent = true;
     const reason = await send(messages);
     return reason === undefined
       ? undefined

@@ -44,7 +44,7 @@ const CONNECT_MS = 60_000;
 
 export const streamedTcp: ListenTcp = async ({ address, port }, choose) => {
   const server = createServer(
-    { allowHalfOpen: true, noDelay: true, pauseOnConnect: true },
+    { allowHalfOpen: true, noDelay: true, keepAlive: true, pauseOnConnect: true },
     (client) => accepted(client, choose),
   );
   await new Promise<void>((resolve, reject) => {
@@ -77,7 +77,11 @@ function accepted(client: Socket, choose: (connecting: Connecting) => Chosen): v
     return;
   }
   const { backend: to, ended, first } = chosen;
-  const backend = connect({ host: to.address, port: to.port, allowHalfOpen: true, noDelay: true });
+  const backend = connect({
+    ...{ host: to.address, port: to.port, allowHalfOpen: true },
+    // A peer that has vanished would cost two files for ever.
+    ...{ noDelay: true, keepAlive: true },
+  });
   const failed = (): void => {
     client.resetAndDestroy();
     backend.destroy();

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead compare` on a node with rules of fairlead and of kube-proxy in the kernel: it proves that they do what the manifests say,
 // and names what was planted. It changes nothing, and needs no agent.
-import { writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { loadAll } from 'js-yaml';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Kind } from '../../../../src/model/types.ts';
 import { type RunResult, run } from '../../../../src/sys/exec.ts';
 import { runCommand } from '../../../../tools/lab/agent.ts';
+import { type StubApi, startStubApi } from '../../../../tools/lab/api/stub.ts';
 import { insideSandbox } from '../../../../tools/lab/sandbox.ts';
 import { service } from '../../../support/builders.ts';
 import { routeServices } from '../../../support/iptables/routed-node.ts';
 import { startOneNode } from '../../../support/node.ts';
+import { nodeObject } from '../../../support/objects.ts';
 
 let node: Awaited<ReturnType<typeof startOneNode>>;
 
@@ -17,18 +21,23 @@ const inNode = async (argv: readonly string[], stdin = ''): Promise<RunResult> =
   const [program = '', ...args] = insideSandbox(node.self, argv);
   return run(program, args, { stdin });
 };
-const compare = (...args: readonly string[]): Promise<RunResult> => {
-  const { manifests, nodeName } = node.instance;
-  const flags = [
-    '--manifests',
-    manifests.path,
-    '--hostname-override',
-    nodeName,
-    '--retry-after',
-    '1ms',
-  ];
-  return runCommand(node.instance, ['compare', ...args, ...flags]);
+/** @param flags the last one of a name counts */
+const compareWith = (source: readonly string[], ...args: readonly string[]): Promise<RunResult> => {
+  const flags = ['--hostname-override', node.instance.nodeName, '--retry-after', '1ms'];
+  return runCommand(node.instance, ['compare', ...source, ...flags, ...args]);
 };
+const compare = (...args: readonly string[]): Promise<RunResult> =>
+  compareWith(['--manifests', node.instance.manifests.path], ...args);
+interface NamedObject {
+  readonly kind: Kind;
+  readonly metadata: { readonly name: string; readonly namespace?: string };
+}
+
+const objectsOf = (folder: string): readonly NamedObject[] =>
+  readdirSync(folder).flatMap(
+    (file) => loadAll(readFileSync(join(folder, file), 'utf8')) as NamedObject[],
+  );
+
 const nft = async (line: string): Promise<void> => {
   expect(await inNode(['nft', line])).toMatchObject({ code: 0, stderr: '' });
 };
@@ -103,6 +112,17 @@ test('a rule of another program that drops what is for a Service is told', async
   expect(stdout).toContain('ip mine c: tcp dport 30080 drop');
 });
 
+test('a manifest that cannot be read is told', async () => {
+  const agent = await node.startAgent(['--engine', 'nftables']);
+  await node.programmed();
+  await agent.stop();
+  const broken = join(node.instance.manifests.path, 'broken.yaml');
+  writeFileSync(broken, '{');
+  const { stderr } = await compare('plan', 'fairlead-nftables');
+  rmSync(broken);
+  expect(stderr).toContain('broken.yaml');
+});
+
 test('rules in a file are compared with rules of the node', async () => {
   const agent = await node.startAgent(['--engine', 'nftables']);
   await node.programmed();
@@ -115,4 +135,78 @@ test('rules in a file are compared with rules of the node', async () => {
   expect(code).toBe(3);
   const { comparisons } = JSON.parse(stdout);
   expect(comparisons[0].differences[0]).toMatchObject({ part: 'verdict', reason: null });
+});
+
+test('a difference that is gone when all is read again is none', async () => {
+  const agent = await node.startAgent(['--engine', 'nftables']);
+  await node.programmed();
+  await agent.stop();
+  const saved = (await inNode(['nft', '-y', 'list', 'table', 'ip', 'fairlead'])).stdout;
+  await nft('flush chain ip fairlead services');
+  expect(await compare('plan', 'fairlead-nftables')).toMatchObject({ code: 3 });
+  const late = compare('plan', 'fairlead-nftables', '--retry-after', '5s');
+  await inNode(['nft', '-f', '-'], `delete table ip fairlead\n${saved}`);
+  expect(await late).toMatchObject({ code: 0 });
+});
+
+describe('with the lists of an API server', () => {
+  let api: StubApi;
+  beforeAll(async () => {
+    api = await startStubApi(node.self, '127.0.0.1', node.instance.runDir);
+    await api.change(
+      // Without its Node an agent of this name waits, and so does the command.
+      [nodeObject(node.instance.nodeName) as NamedObject, ...objectsOf(node.manifests.path)].map(
+        (object) => {
+          const { name, namespace = '' } = object.metadata;
+          return { type: 'put', ref: { kind: object.kind, namespace, name }, object };
+        },
+      ),
+    );
+  });
+  afterAll(() => api?.stop());
+
+  test('the plan is made of its objects, and -o wide lists what is known, too', async () => {
+    const agent = await node.startAgent(['--engine', 'nftables']);
+    await node.programmed();
+    await agent.stop();
+    const { code, stdout, stderr } = await compareWith(
+      ['--kubeconfig', api.kubeconfig],
+      ...['plan', 'fairlead-nftables', '-o', 'wide'],
+    );
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).toMatch(
+      /default\/web 127\.0\.0\.1:30080\/TCP from this node .*: verdict differs \(no-loopback-node-ports\)/,
+    );
+    // The Service dns is no object of this API server: its rules are too many.
+    await api.change([
+      { type: 'remove', ref: { kind: 'Service', namespace: 'default', name: 'dns' } },
+    ]);
+    const without = await compareWith(
+      ['--kubeconfig', api.kubeconfig],
+      'plan',
+      'fairlead-nftables',
+    );
+    expect(without.code).toBe(3);
+    expect(without.stdout).toMatch(/no Service \S+ from .*: verdict differs/);
+  });
+
+  test('a name that no Node has ends it, and says so', async () => {
+    const { code, stderr } = await compareWith(
+      ['--kubeconfig', api.kubeconfig],
+      ...['plan', 'fairlead-nftables', '--timeout', '1s', '--hostname-override', 'nobody'],
+    );
+    expect(code).toBe(124);
+    expect(stderr).toContain('waiting for Node nobody');
+  });
+
+  test('lists that do not come end it with the name of the server', async () => {
+    await api.hold('EndpointSlice');
+    const { code, stderr } = await compareWith(
+      ['--kubeconfig', api.kubeconfig],
+      ...['plan', 'fairlead-nftables', '--timeout', '1s'],
+    );
+    await api.hold(null);
+    expect(code).toBe(124);
+    expect(stderr).toMatch(/the lists of http:\/\/127\.0\.0\.1:6443\/? are not complete/);
+  });
 });

@@ -2,6 +2,7 @@
 // The dataplane over real sockets of the loopback device, with both relays: TCP with its ends and resets, changes while connections are open, ports
 // that are taken, and restarts.
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import { relayedTcp } from '../../../../src/engines/userspace/kernel/relayed-tcp.ts';
@@ -35,6 +36,17 @@ const named = (name: string, onConnection: (socket: Socket) => void = () => unde
 const web = (backends: readonly Backend[]): Plan =>
   planOf(servicePort('web', [clusterIp('192.0.2.10')], backends));
 
+/** Ports of established sockets that wait for the timer of keep-alive (2), by /proc/net/tcp. */
+const keptAlive = () =>
+  readFileSync('/proc/self/net/tcp', 'utf8')
+    .split('\n')
+    .flatMap((line) => {
+      const [, local = '', remote = '', state, , timer = ''] = line.trim().split(/ +/);
+      const portOf = (end: string): number => Number.parseInt(end.split(':')[1] ?? '', 16);
+      const isKept = state === '01' && timer.startsWith('02:');
+      return isKept ? [{ local: portOf(local), remote: portOf(remote) }] : [];
+    });
+
 const RELAYS: readonly (readonly [string, () => ListenTcp])[] = [
   ['streams of Node', () => streamedTcp],
   ['the thread of the addon', relayedTcp],
@@ -51,6 +63,21 @@ describe.each(RELAYS)('relayed by %s', (_name, listenTcp) => {
     const big = 'x'.repeat(1_000_000);
     socket.end(big);
     expect(await textOf(socket)).toBe(`a;${big}`);
+  });
+
+  test('a peer that vanishes is noticed: both sockets of a connection are kept alive', async () => {
+    const { dataplane } = opened();
+    const server = await named('a');
+    await dataplane.sync(web([server]), 'all', []);
+    const target = await reachedAt(dataplane);
+    const port = Number(target.split(':').at(-1));
+    const socket = await dial(target);
+    await once(socket, 'data');
+    await untilHolds(() => {
+      const alive = keptAlive();
+      expect(alive.some(({ local }) => local === port)).toBe(true);
+      expect(alive.some(({ remote }) => remote === server.port)).toBe(true);
+    });
   });
 
   test('a reset of either side is passed on as a reset', async () => {

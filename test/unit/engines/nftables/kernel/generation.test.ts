@@ -6,10 +6,11 @@ import { createNftablesDataplane } from '../../../../../src/engines/nftables/ker
 import { familyTable } from '../../../../../src/engines/nftables/kernel/family-table.ts';
 import { createRenderer } from '../../../../../src/engines/nftables/rows/render.ts';
 import { SYSTEM_CLOCK } from '../../../../../src/sys/clock.ts';
+import type { SendBatch } from '../../../../../src/sys/netlink/nft/batch.ts';
 import { DEFAULTS } from '../../../../support/nftables/transactions.ts';
 import { backend, clusterIp, planOf, servicePort } from '../../bpf/plans.ts';
 
-function countingDataplane() {
+function countingDataplane(send?: SendBatch) {
   let [lists, generation] = [0, 7];
   const nft = {
     list: async () => {
@@ -21,10 +22,16 @@ function countingDataplane() {
       return undefined;
     },
   };
+  const counted = (sender?: SendBatch): SendBatch | undefined =>
+    sender &&
+    (async (messages) => {
+      generation += 1;
+      return sender(messages);
+    });
   const dataplane = createNftablesDataplane({
     capabilities: NFTABLES,
     installation: { hooks: [], refusesWith: 'ECONNREFUSED', refused: [] },
-    tables: [familyTable('IPv4', nft)],
+    tables: [familyTable('IPv4', nft, counted(send))],
     renderer: createRenderer(DEFAULTS),
     clock: { ...SYSTEM_CLOCK, after: () => () => undefined },
     ...{ minSyncPeriodMs: 0, syncPeriodMs: 30_000 },
@@ -52,6 +59,18 @@ test('an audit reads the table only after others have changed one', async () => 
   others();
   const { drift } = await dataplane.audit(web('10.1.1.6'), []);
   expect([lists(), drift.length > 0]).toEqual([2, true]);
+  await dataplane.audit(web('10.1.1.6'), []);
+  expect(lists()).toBe(2);
+});
+
+test('what messages have written is read by the next audit, and by no later one', async () => {
+  const { dataplane, lists } = countingDataplane(async () => undefined);
+  await dataplane.sync(web('10.1.1.5'), 'all', []);
+  await dataplane.sync(web('10.1.1.6'), ['default/web'], []);
+  expect(lists()).toBe(1);
+  // The table that nft lists lacks it: the messages were wrong, or it was not this kernel that they were for.
+  expect((await dataplane.audit(web('10.1.1.6'), [])).drift.length).toBeGreaterThan(0);
+  expect(lists()).toBe(2);
   await dataplane.audit(web('10.1.1.6'), []);
   expect(lists()).toBe(2);
 });

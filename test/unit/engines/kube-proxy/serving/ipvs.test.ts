@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from 'vitest';
-import { ipvsFrontends } from '../../../../../src/engines/kube-proxy/compare/ipvs.ts';
+import { ipvsFrontends } from '../../../../../src/engines/kube-proxy/serving/ipvs.ts';
 
 const PROC = `IP Virtual Server version 1.2.1 (size=4096)
 Prot LocalAddress:Port Scheduler Flags

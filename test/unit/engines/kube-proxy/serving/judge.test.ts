@@ -7,7 +7,7 @@ import {
   judgementText,
   type OtherRules,
   ownFrontends,
-} from '../../../../../src/engines/kube-proxy/compare/judge.ts';
+} from '../../../../../src/engines/kube-proxy/serving/judge.ts';
 import type { FrontendView, PortId } from '../../../../../src/engines/snapshot.ts';
 import type { Family } from '../../../../../src/model/types.ts';
 

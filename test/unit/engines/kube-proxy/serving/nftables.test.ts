@@ -2,7 +2,7 @@
 // kube-proxy's table of nftables in its three layouts. That the kernel's answers are read right is
 // test/integration/netns/lifecycle/way-back.test.ts's.
 import { expect, test } from 'vitest';
-import { nftFrontends } from '../../../../../src/engines/kube-proxy/compare/nftables.ts';
+import { nftFrontends } from '../../../../../src/engines/kube-proxy/serving/nftables.ts';
 import type { MapElement } from '../../../../../src/sys/netlink/nft/map-elements.ts';
 
 const ADDRESS = [10, 96, 0, 10];
