@@ -280,13 +280,13 @@ export const FEATURES = {
   'relay thread': {
     group: 'userspace',
     neededFor: '--engine userspace: TCP connections without JavaScript',
-    consequence: 'with it, streams of Node relay them, several times slower',
+    consequence: 'streams of Node relay them, several times slower',
     remedy: 'a build of fairlead for this system: its addon loads on Linux alone',
   },
   'loopback addresses': {
     group: 'userspace',
     neededFor: '--engine userspace: Services at their own addresses',
-    consequence: 'with it, ports of 127.0.0.1 stand for them',
+    consequence: 'ports of 127.0.0.1 stand for them',
     remedy: GRANT('CAP_NET_ADMIN'),
   },
   IPv6: {
