@@ -9,6 +9,9 @@ import { compiled } from './compiled.ts';
 
 const MANY = compiled(fileURLToPath(new URL('many.c', import.meta.url)));
 
+/** It waits for 30 s for connections, and for 10 s for answers. */
+const TIMEOUT_MS = 100_000;
+
 export type ManyProtocol = 'tcp' | 'udp';
 
 /**
@@ -25,7 +28,7 @@ export async function askMany(
 ): Promise<string> {
   const argv = [MANY, 'ask', protocol, address, `${port}`, `${count}`, ...sources];
   const [program = '', ...args] = insideSandbox(node.self, argv);
-  const { stdout, stderr } = await run(program, args);
+  const { stdout, stderr } = await run(program, args, { timeoutMs: TIMEOUT_MS });
   return `${stdout.trim()}${stderr}`;
 }
 

@@ -139,12 +139,13 @@ test('close() resets connections and leaves no descriptor and no thread', async 
     const { port, close } = relayTo(backend);
     const socket = await dial(port);
     socket.write(Buffer.alloc(100_000));
-    await once(socket, 'data');
+    // Node takes a reset that comes with bytes for an end.
+    await until(() => socket.read() !== null && socket.bytesRead === 100_000, 'all to come back');
     const end = endOf(socket);
     close();
     expect(await end).toBe('ECONNRESET');
   }
-  await until(() => descriptorCount() === before, 'all descriptors to be closed');
+  await until(() => descriptorCount() <= before, 'all descriptors to be closed');
 });
 
 test('a process that has relayed, and closed with connections open, has leaked no memory (checked by the sanitizer build)', async () => {
