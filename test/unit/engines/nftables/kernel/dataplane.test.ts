@@ -86,6 +86,21 @@ test('tables that cannot be listed are removed all the same, and it is an error 
   expect(() => removeTables(nft(127), ['IPv4'])).toThrow('nft is not installed');
 });
 
+test('of two Services with one ClusterIP one goes: unknown ports of the other are refused as before', async () => {
+  const { dataplane, nft } = written();
+  const at = (name: string, port: number) => ({
+    ...servicePort(name, [clusterIp('10.96.0.10', port)], [backend('10.1.1.5')]),
+    refusesOtherPortsOf: '10.96.0.10',
+  });
+  const both = planOf(at('web', 80), at('api', 81));
+  await dataplane.sync(both, 'all', []);
+  const web80 = [...both.services].filter(([key]) => key === 'default/web');
+  await dataplane.sync({ ...both, services: new Map(web80) }, ['default/api'], []);
+  expect(nft.text()).toContain('elements = { 10.96.0.10 comment "default/web" }');
+  await dataplane.sync(planOf(), ['default/web'], []);
+  expect(nft.text()).not.toContain('10.96.0.10');
+});
+
 test('a transaction of which nobody knows whose it is fails as a whole, and all is read again', async () => {
   const { dataplane, nft } = written();
   await dataplane.sync(planOf(web('10.1.1.5')), 'all', []);
