@@ -37,7 +37,7 @@ export function planOf(name: Recorded): Plan {
 
 export function programOf(mode: RecordedMode, text: string, family: Family = 'IPv4'): Program {
   if (mode === 'nftables') {
-    const isProxys = (table: string): boolean => /^ip6? kube-proxy$/.test(table);
+    const isProxys = (table: string): boolean => /^ip6? (kube-proxy|fairlead)$/.test(table);
     return readNft(family, text, { isProxys, isLeftOut: () => false });
   }
   const read = readIptables(family, text);

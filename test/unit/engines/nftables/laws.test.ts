@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// The law of the table: for every client and destination it does what the plan says. `fairlead compare` proves it class by class,
+// for every state of every story and for random ones; each table is written over the one before it.
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { answerText } from '../../../../src/compare/answer.ts';
+import type { Difference } from '../../../../src/compare/compare.ts';
+import { ELSEWHERE } from '../../../../src/compare/sides/plan-side.ts';
+import { isLoopback } from '../../../../src/lib/ip.ts';
+import { FAMILIES } from '../../../../src/model/types.ts';
+import type { Plan } from '../../../../src/plan/types.ts';
+import { STORIES } from '../../../conformance/conformance.ts';
+import { readStories } from '../../../conformance/story.ts';
+import { driven } from '../../../conformance/subjects/program-tables.ts';
+import { drawn, storyOf } from '../../../support/fixture/histories.ts';
+import { memoryNftables } from '../../../support/nftables/memory/dataplane.ts';
+import { createPlanner } from '../../../support/plan/planner.ts';
+import { atNight, repeatable } from '../../../support/random.ts';
+import { comparedWith, sideOf } from '../../compare/recorded.ts';
+import { history, settings } from '../../plan/histories.ts';
+
+/** What is told as a limit of the engine (src/engines/limitations.ts), and nothing else. */
+const LIMITS: Readonly<Record<string, (found: Difference) => boolean>> = {
+  LOOPBACK: ({ destination, answers: [, table] }) =>
+    isLoopback(destination.address) && table.verdict === 'none',
+  HAIRPIN: ({ part, answers: [plan] }) =>
+    part === 'hairpin' && plan.because.some(({ text }) => text === ELSEWHERE),
+};
+const STATES = atNight(60, 1_000);
+const TIMEOUT_MS = 600_000;
+
+function startRules() {
+  const rules = memoryNftables();
+  const { sync, close } = driven(rules.dataplane);
+  let classes = 0;
+  return {
+    close,
+    classes: () => classes,
+    async expectAgreement({ services, ...rest }: Plan): Promise<void> {
+      // The planner's own map changes with later steps.
+      const plan = { ...rest, services: new Map(services) };
+      await sync(plan);
+      for (const family of FAMILIES) {
+        const text = rules[family].text();
+        const compared = comparedWith(plan, sideOf('nftables', text, plan, family), family);
+        expect(compared.unread).toEqual([]);
+        const others = compared.differences.filter((one) => !isTold(one));
+        expect(others.map(textOf)).toEqual([]);
+        classes += compared.classes;
+      }
+    },
+  };
+}
+
+const isTold = (found: Difference): boolean => Object.values(LIMITS).some((holds) => holds(found));
+
+/** `hairpin at 10.1.1.1:30080/TCP of 10.1.2.5: …` */
+function textOf({ destination, clients, part, answers, reason }: Difference): string {
+  const { address, port, protocol } = destination;
+  const from = clients.map(({ source, device = 'this node' }) => `${source} by ${device}`);
+  const told = answers.map(answerText).join(' | ');
+  return `${part} at ${address}:${port}/${protocol} of ${from.join()}: ${told} (${reason ?? 'no known reason'})`;
+}
+
+describe.each(STORIES)('the table of %s', (file) => {
+  test.each(readStories(file))('$name', async ({ settings: fixed, steps }) => {
+    const rules = startRules();
+    const planner = createPlanner(fixed);
+    for (const { changes } of steps) await rules.expectAgreement(planner.apply(changes).plan);
+    expect(rules.classes()).toBeGreaterThan(100);
+    await rules.close();
+  });
+});
+
+describe('the table of random states', () => {
+  test(
+    'of one Service',
+    async () => {
+      const rules = startRules();
+      const isRight = fc.asyncProperty(drawn, async (state) => {
+        const { settings: fixed, steps } = storyOf(state);
+        const planner = createPlanner(fixed);
+        for (const { changes } of steps) planner.apply(changes);
+        await rules.expectAgreement(planner.current());
+      });
+      await fc.assert(isRight, repeatable(STATES));
+      await rules.close();
+    },
+    TIMEOUT_MS,
+  );
+
+  test(
+    'of Services that get in each other’s way',
+    async () => {
+      const isRight = fc.asyncProperty(history, settings, async (batches, chosen) => {
+        const rules = startRules();
+        const planner = createPlanner(chosen);
+        for (const batch of batches) await rules.expectAgreement(planner.apply(batch).plan);
+        await rules.close();
+      });
+      await fc.assert(isRight, repeatable(STATES));
+    },
+    TIMEOUT_MS,
+  );
+});
