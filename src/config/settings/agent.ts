@@ -56,7 +56,7 @@ export const AGENT_SETTINGS = {
     flag: 'take-over',
     ...bool,
     default: false,
-    help: 'take over from an agent that runs with the same --run-dir: it goes on until this one serves, and its ports listen all the while (default: such an agent is an error)',
+    help: 'take over from an agent that runs with the same --run-dir. That agent continues until this one serves, and its ports are answered all the time (default: such an agent is an error)',
     doc: 'continue an agent that runs with the same `runDir`: see [take-over](#take-over)',
     written: ({ own }) => own.takesOver || undefined,
   },
