@@ -66,11 +66,12 @@ export function comparedWith(
   return withReasons(compare({ family, node, sides }), { sides, node, plain: without });
 }
 
-/** `default/web 10.96.0.10:80/TCP: verdict` */
 export const unexplained = ({ differences }: Comparison): readonly string[] =>
-  differences
-    .filter(isUnexplained)
-    .map(({ claim, destination: { address, port, protocol }, part }) => {
-      const service = claim?.service ?? 'no Service';
-      return `${service} ${address}:${port}/${protocol}: ${part}`;
-    });
+  textsOf(differences.filter(isUnexplained));
+
+/** `default/web 10.96.0.10:80/TCP: verdict` */
+export const textsOf = (differences: Comparison['differences']): readonly string[] =>
+  differences.map(({ claim, destination: { address, port, protocol }, part }) => {
+    const service = claim?.service ?? 'no Service';
+    return `${service} ${address}:${port}/${protocol}: ${part}`;
+  });
