@@ -4,7 +4,7 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { indexMaskOf } from '../../build/js/engines/bpf/conn/sizes.js';
+import { indexMaskOf, replyBuckets } from '../../build/js/engines/bpf/conn/sizes.js';
 import { openObject } from '../../build/js/sys/native.js';
 
 const inRepository = (path) => fileURLToPath(new URL(`../../${path}`, import.meta.url));
@@ -36,7 +36,7 @@ function openTable(buckets, filled) {
   object.setRodata('conn_index_mask4', u32(indexMaskOf(buckets)));
   object.setRodata('filled', u32(filled));
   object.setMaxEntries('fl_client4', buckets);
-  object.setMaxEntries('fl_reply4', 2 * buckets + Math.floor(buckets / 2));
+  object.setMaxEntries('fl_reply4', replyBuckets(buckets));
   for (const map of ['fl_conn4', 'flow', 'nat']) object.setMaxEntries(map, buckets * SLOTS);
   object.load();
   return object;

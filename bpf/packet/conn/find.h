@@ -89,42 +89,81 @@ static __always_inline __u32 await_of(__u32 index, __u32 side, const struct tupl
 				     : fl_await_of6(index, side, t, env, copy);
 }
 
-/* Most look-ups end in the first bucket, by its count of keys that are in the second one. */
-#define FIRST_AND_SECOND 2
+/* Whether the bucket leads to the record of the tuple. Else the slot is one to wait for, if any. */
+static __always_inline int search_client(const struct client_bucket *b, __u32 bucket, __u32 tag,
+					 const struct tuple *t, const struct conn_env *env,
+					 union conn_record *copy, struct conn_slot *slot,
+					 enum family family)
+{
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; b && i < CONN_SLOTS; i++) {
+		__u32 word = *(const volatile __u32 *)&b->word[i];
 
-/* No record has this index. */
-#define NONE 0xffffffffu
+		if ((word & CONN_TAG) != tag)
+			continue;
+		slot->index = bucket * CONN_SLOTS + i;
+		slot->word = word;
+		if (!(word & CONN_BUSY) &&
+		    is_record_of(slot->index, OF_CLIENT, t, env, copy, family))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Global: the verifier goes through it once, and not for each bucket. Most look-ups end in the
+ * first one, without this call. `place`: the bucket, and in the lower half the tag.
+ */
+__noinline int fl_search_client4(__u64 place, const struct tuple *t, const struct conn_env *env,
+				 union conn_record *copy, struct conn_slot *slot)
+{
+	if (!t || !env || !copy || !slot)
+		return false;
+	return search_client(client_bucket_at(place >> 32, FAMILY_IPV4), place >> 32, place, t, env,
+			     copy, slot, FAMILY_IPV4);
+}
+
+__noinline int fl_search_client6(__u64 place, const struct tuple *t, const struct conn_env *env,
+				 union conn_record *copy, struct conn_slot *slot)
+{
+	if (!t || !env || !copy || !slot)
+		return false;
+	return search_client(client_bucket_at(place >> 32, FAMILY_IPV6), place >> 32, place, t, env,
+			     copy, slot, FAMILY_IPV6);
+}
+
+static __always_inline bool client_elsewhere(const struct conn_key *key, const struct tuple *t,
+					     const struct conn_env *env, union conn_record *copy,
+					     struct conn_slot *slot, enum family family)
+{
+#pragma clang loop unroll(disable)
+	for (__u64 n = 1; n < KEY_BUCKETS; n++) {
+		__u64 place = (__u64)key_bucket(key, n) << 32 | key->tag;
+
+		if (family == FAMILY_IPV4 ? fl_search_client4(place, t, env, copy, slot)
+					  : fl_search_client6(place, t, env, copy, slot))
+			return true;
+	}
+	return false;
+}
 
 static __always_inline int find_by_client(const struct tuple *t, const struct conn_env *env,
 					  union conn_record *copy, struct conn_slot *slot,
 					  enum family family)
 {
+	const struct client_bucket *b;
 	struct conn_key key;
 
 	if (!t || !env || !copy || !slot)
 		return false;
 	key = key_of(t, env->secret, conn_buckets(family), family);
 	slot->word = 0; /* in memory: in a register the verifier would follow it */
-#pragma clang loop unroll(disable)
-	for (int n = 0; n < FIRST_AND_SECOND; n++) {
-		__u32 bucket = n ? key.second : key.first;
-		const struct client_bucket *b = client_bucket_at(bucket, family);
-
-#pragma clang loop unroll(disable)
-		for (__u32 i = 0; b && i < CONN_SLOTS; i++) {
-			__u32 word = *(const volatile __u32 *)&b->word[i];
-
-			if ((word & CONN_TAG) != key.tag)
-				continue;
-			slot->index = bucket * CONN_SLOTS + i;
-			slot->word = word;
-			if (!(word & CONN_BUSY) &&
-			    is_record_of(slot->index, OF_CLIENT, t, env, copy, family))
-				return true;
-		}
-		if (!b || !*(const volatile __u32 *)&b->elsewhere)
-			break;
-	}
+	b = client_bucket_at(key.first, family);
+	if (search_client(b, key.first, key.tag, t, env, copy, slot, family))
+		return true;
+	if (b && *(const volatile __u32 *)&b->elsewhere &&
+	    client_elsewhere(&key, t, env, copy, slot, family))
+		return true;
 	if (!slot->word)
 		return false;
 	slot->word = await_of(slot->index, OF_CLIENT, t, env, copy, family);
@@ -152,39 +191,82 @@ static __always_inline bool find_client(const struct tuple *t, const struct conn
 				     : fl_find_client6(t, env, copy, slot);
 }
 
+/* Beside the number of a record: it is that of the tuple. */
+#define HAS_TUPLE 0x80000000u
+
+/* 1 + the number of the record that the bucket leads to. 0: no word has the tag. */
+static __always_inline __u32 search_reply(const struct reply_bucket *b, __u32 tag,
+					  const struct tuple *t, const struct conn_env *env,
+					  union conn_record *copy, enum family family)
+{
+	__u32 at = 0;
+
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; b && i < REPLY_SLOTS; i++) {
+		__u32 word = *(const volatile __u32 *)&b->word[i];
+
+		if (!has_reply_tag(word, tag, family))
+			continue;
+		at = 1 + reply_index(word, family);
+		if (is_record_of(at - 1, OF_REPLY, t, env, copy, family))
+			return at | HAS_TUPLE;
+	}
+	return at;
+}
+
+/* As fl_search_client4(). */
+__noinline __u32 fl_search_reply4(__u32 bucket, __u32 tag, const struct tuple *t,
+				  const struct conn_env *env, union conn_record *copy)
+{
+	if (!t || !env || !copy)
+		return 0;
+	return search_reply(reply_bucket_at(bucket, FAMILY_IPV4), tag, t, env, copy, FAMILY_IPV4);
+}
+
+__noinline __u32 fl_search_reply6(__u32 bucket, __u32 tag, const struct tuple *t,
+				  const struct conn_env *env, union conn_record *copy)
+{
+	if (!t || !env || !copy)
+		return 0;
+	return search_reply(reply_bucket_at(bucket, FAMILY_IPV6), tag, t, env, copy, FAMILY_IPV6);
+}
+
+/* As search_reply(); `at`: what the first bucket leads to. */
+static __always_inline __u32 reply_elsewhere(__u32 at, const struct conn_key *key, __u32 tag,
+					     const struct tuple *t, const struct conn_env *env,
+					     union conn_record *copy, enum family family)
+{
+#pragma clang loop unroll(disable)
+	for (__u64 n = 1; n < KEY_BUCKETS && !(at & HAS_TUPLE); n++) {
+		__u32 bucket = key_bucket(key, n);
+		__u32 one = family == FAMILY_IPV4 ? fl_search_reply4(bucket, tag, t, env, copy)
+						  : fl_search_reply6(bucket, tag, t, env, copy);
+
+		if (one)
+			at = one;
+	}
+	return at;
+}
+
 static __always_inline int find_by_reply(const struct tuple *t, const struct conn_env *env,
 					 union conn_record *copy, __u32 *index, enum family family)
 {
+	const struct reply_bucket *b;
 	struct conn_key key;
-	__u32 tag, at = NONE;
+	__u32 tag, at;
 
 	if (!t || !env || !copy || !index)
 		return false;
 	key = key_of(t, env->secret, reply_buckets(family), family);
 	tag = reply_tag(&key, family);
-#pragma clang loop unroll(disable)
-	for (int n = 0; n < FIRST_AND_SECOND; n++) {
-		const struct reply_bucket *b = reply_bucket_at(n ? key.second : key.first, family);
-
-#pragma clang loop unroll(disable)
-		for (__u32 i = 0; b && i < REPLY_SLOTS; i++) {
-			__u32 word = *(const volatile __u32 *)&b->word[i];
-
-			if (!has_reply_tag(word, tag, family))
-				continue;
-			at = reply_index(word, family);
-			if (is_record_of(at, OF_REPLY, t, env, copy, family)) {
-				*index = at;
-				return true;
-			}
-		}
-		if (!b || !*(const volatile __u32 *)&b->elsewhere)
-			break;
-	}
+	b = reply_bucket_at(key.first, family);
+	at = search_reply(b, tag, t, env, copy, family);
+	if (!(at & HAS_TUPLE) && b && *(const volatile __u32 *)&b->elsewhere)
+		at = reply_elsewhere(at, &key, tag, t, env, copy, family);
 	/* One that is not found leaves the index: it would be taken for that of another one. */
-	if (at == NONE || !await_of(at, OF_REPLY, t, env, copy, family))
+	if (!at || (!(at & HAS_TUPLE) && !await_of(at - 1, OF_REPLY, t, env, copy, family)))
 		return false;
-	*index = at;
+	*index = (at & ~HAS_TUPLE) - 1;
 	return true;
 }
 

@@ -6,17 +6,28 @@
 #include "packet/conn/types.h"
 #include "packet/tuple.h"
 
-/* The two buckets that a tuple may be in, and what its word has. */
+/*
+ * Where a tuple may be: in two buckets, and in the ones after them, which are in the same line of
+ * the cache or in the next one. And what its word has.
+ */
 struct conn_key {
 	__u32 first;
 	__u32 second;
 	__u32 tag;
 };
 
-/* Of `buckets`, which is any number: no division. */
+/* Buckets of a key, in the order that they are looked through. Two of them may be one. */
+#define KEY_BUCKETS 4
+
+static __always_inline __u32 key_bucket(const struct conn_key *key, __u64 n)
+{
+	return (n < 2 ? key->first : key->second) + (n & 1);
+}
+
+/* Of `buckets`, which is any number from 2: no division. Never the last one, so one is after it. */
 static __always_inline __u32 bucket_of(__u64 hash, __u32 buckets)
 {
-	return (__u64)(__u32)hash * buckets >> 32;
+	return (__u64)(__u32)hash * (buckets - 1) >> 32;
 }
 
 /* Of the hash of a tuple; never 0. */
@@ -27,22 +38,13 @@ static __always_inline __u32 tag_of(__u64 hash)
 	return tag + 1 - is_set(tag);
 }
 
-/* The bucket after it: `second`, unless that is the same one. */
-static __always_inline __u32 other_bucket(__u32 first, __u32 second, __u32 buckets)
-{
-	__u32 next = (first + 1) * is_set(first + 1 - buckets);
-
-	return second + (next - second) * (1 - is_set(first - second));
-}
-
 static __always_inline struct conn_key key_of(const struct tuple *t, __u64 secret, __u32 buckets,
 					      enum family family)
 {
 	__u64 hash = hash_tuple(secret, t, family);
-	__u32 first = bucket_of(hash, buckets);
 	struct conn_key key = {
-		.first = first,
-		.second = other_bucket(first, bucket_of(mix(hash, secret), buckets), buckets),
+		.first = bucket_of(hash, buckets),
+		.second = bucket_of(mix(hash, secret), buckets),
 		.tag = tag_of(hash),
 	};
 

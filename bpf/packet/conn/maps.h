@@ -11,12 +11,13 @@
 #include "packet/conn/types.h"
 #include "packet/types.h"
 
-/* How many buckets the clients' index has: any number. The sizes of the maps follow from it. */
-const volatile __u32 conn_buckets4 = 1;
-const volatile __u32 conn_buckets6 = 1;
+/* How many buckets the clients' index has: any number from 2. The sizes of the maps follow from it.
+ */
+const volatile __u32 conn_buckets4 = 2;
+const volatile __u32 conn_buckets6 = 2;
 /* The bits that the number of a record may have, see reply/word.h. */
-const volatile __u32 conn_index_mask4 = 7;
-const volatile __u32 conn_index_mask6 = 7;
+const volatile __u32 conn_index_mask4 = 15;
+const volatile __u32 conn_index_mask6 = 15;
 
 #define CONN_ARRAY(name, value_type)               \
 	struct {                                   \
@@ -74,7 +75,7 @@ static __always_inline __u32 index_mask(enum family family)
  */
 static __always_inline __u32 reply_buckets(enum family family)
 {
-	return 2 * conn_buckets(family) + conn_buckets(family) / 2;
+	return 2 * conn_buckets(family) + 3 * conn_buckets(family) / 8;
 }
 
 /* A function for each map: the constant `family` leaves one of both. */

@@ -131,7 +131,7 @@ enum conn_address { CONN_CLIENT, CONN_FRONTEND, CONN_BACKEND, CONN_REPLY };
 /* Slot N of bucket B is of record CONN_SLOTS * B + N. */
 struct client_bucket {
 	__u32 word[CONN_SLOTS];
-	__u32 elsewhere; /* keys whose first bucket this is, and that are in their second one */
+	__u32 elsewhere; /* keys whose first bucket this is, and that are in another one */
 };
 
 #define REPLY_SLOTS 7

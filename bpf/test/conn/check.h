@@ -39,13 +39,17 @@ static __always_inline __u32 word_of(const struct work *w, bool busy, __u32 mine
 {
 	struct conn_key key = key_of(&w->tuple, SECRET, conn_buckets(family), family);
 	bool is_ipv4 = family == FAMILY_IPV4;
-	__u32 found = is_ipv4 ? word_in4(key.first, key.tag, busy, mine)
-			      : word_in6(key.first, key.tag, busy, mine);
 
-	if (found)
-		return found;
-	return is_ipv4 ? word_in4(key.second, key.tag, busy, mine)
-		       : word_in6(key.second, key.tag, busy, mine);
+#pragma clang loop unroll(disable)
+	for (__u64 n = 0; n < KEY_BUCKETS; n++) {
+		__u32 bucket = key_bucket(&key, n);
+		__u32 found = is_ipv4 ? word_in4(bucket, key.tag, busy, mine)
+				      : word_in6(bucket, key.tag, busy, mine);
+
+		if (found)
+			return found;
+	}
+	return 0;
 }
 
 static __always_inline bool find_again(struct work *w, enum family family)

@@ -83,11 +83,15 @@ __noinline int fl_is_begun6(__u32 bucket, __u32 tag, __u32 mine, const struct tu
 static __always_inline bool is_doubled(const struct conn_key *key, __u32 mine,
 				       const struct tuple *t, enum family family)
 {
-	if (family == FAMILY_IPV4)
-		return fl_is_begun4(key->first, key->tag, mine, t) ||
-		       fl_is_begun4(key->second, key->tag, mine, t);
-	return fl_is_begun6(key->first, key->tag, mine, t) ||
-	       fl_is_begun6(key->second, key->tag, mine, t);
+#pragma clang loop unroll(disable)
+	for (__u64 n = 0; n < KEY_BUCKETS; n++) {
+		__u32 bucket = key_bucket(key, n);
+
+		if (family == FAMILY_IPV4 ? fl_is_begun4(bucket, key->tag, mine, t)
+					  : fl_is_begun6(bucket, key->tag, mine, t))
+			return true;
+	}
+	return false;
 }
 
 /* Ends what was never published. */

@@ -2,7 +2,7 @@
 /*
  * Half-open connections have at most three slots of each bucket. A new one that finds no slot takes
  * that of a connection that is over: perhaps no agent runs, whose sweep would have ended it. If
- * there is none, it takes that of the half-open one in its two buckets that was seen longest ago.
+ * there is none, it takes that of the half-open one in its buckets that was seen longest ago.
  * So a flood evicts only half-open ones, and a connection that both sides have confirmed loses its
  * slot only once it is over.
  */
@@ -13,13 +13,16 @@
 
 #define MOST_HALF 3
 
-/* From so many confirmed ones on, the bucket that has fewer gives the slot, whatever the ages. */
-#define MANY_CONFIRMED 4
+/*
+ * A bucket with no more confirmed ones gives a slot by age. If all have more, the one with the
+ * fewest gives it.
+ */
+#define FEW_CONFIRMED 4
 
 /* How many slots of a bucket are taken, and of them by half-open connections. */
 struct bucket_load {
-	__u32 taken;
-	__u32 half;
+	__u16 taken;
+	__u16 half;
 };
 
 struct victim {
@@ -27,11 +30,14 @@ struct victim {
 	__u32 age;
 };
 
+/* Of a bucket that there is not: it is full. */
 static __always_inline struct bucket_load load_of(__u32 bucket, enum family family)
 {
 	const struct client_bucket *b = client_bucket_at(bucket, family);
 	struct bucket_load load = {};
 
+	if (!b)
+		load.taken = CONN_SLOTS;
 #pragma clang loop unroll(full)
 	for (__u32 i = 0; b && i < CONN_SLOTS; i++) {
 		__u32 word = *(const volatile __u32 *)&b->word[i];
@@ -110,26 +116,43 @@ static __always_inline bool may_give_ended(const struct bucket_load *load, __u32
 	return load->taken == CONN_SLOTS && !(half && load->half >= MOST_HALF);
 }
 
+static __always_inline __u32 confirmed_in(const struct bucket_load *load)
+{
+	return load->taken - load->half;
+}
+
+/* How many confirmed ones a bucket may have that gives the slot of a half-open one. */
+static __always_inline __u32 most_confirmed(const struct bucket_load load[KEY_BUCKETS])
+{
+	__u32 fewest = CONN_SLOTS;
+
+#pragma clang loop unroll(full)
+	for (int n = 0; n < KEY_BUCKETS; n++) {
+		__u32 confirmed = confirmed_in(&load[n]);
+
+		fewest += (confirmed - fewest) * is_less(confirmed, fewest);
+	}
+	return fewest > FEW_CONFIRMED ? fewest : FEW_CONFIRMED;
+}
+
 /* The slot of the connection that is to go. */
 static __always_inline struct conn_slot victim_of(const struct conn_key *key, __u32 half,
-						  const struct bucket_load *first,
-						  const struct bucket_load *second, __u32 now,
-						  enum family family)
+						  const struct bucket_load load[KEY_BUCKETS],
+						  __u32 now, enum family family)
 {
-	__u32 in_first = first->taken - first->half, in_second = second->taken - second->half;
-	bool is_crowded = in_first >= MANY_CONFIRMED || in_second >= MANY_CONFIRMED;
+	__u32 most = most_confirmed(load);
 	struct victim v = {};
 
-	if (may_give_ended(first, half))
-		find_oldest(key->first, now, ENDED_GIVE, &v, family);
-	if (may_give_ended(second, half))
-		find_oldest(key->second, now, ENDED_GIVE, &v, family);
+#pragma clang loop unroll(disable)
+	for (__u64 n = 0; n < KEY_BUCKETS; n++)
+		if (may_give_ended(&load[n], half))
+			find_oldest(key_bucket(key, n), now, ENDED_GIVE, &v, family);
 	if (v.slot.word)
 		return v.slot;
-	if (!is_crowded || in_first <= in_second)
-		find_oldest(key->first, now, HALF_OPEN_GIVE, &v, family);
-	if (!is_crowded || in_second <= in_first)
-		find_oldest(key->second, now, HALF_OPEN_GIVE, &v, family);
+#pragma clang loop unroll(disable)
+	for (__u64 n = 0; n < KEY_BUCKETS; n++)
+		if (confirmed_in(&load[n]) <= most)
+			find_oldest(key_bucket(key, n), now, HALF_OPEN_GIVE, &v, family);
 	return v.slot;
 }
 

@@ -78,7 +78,7 @@ static __always_inline void confirm_slot(struct conn_slot *slot, enum family fam
 		COUNT_CONN(half_gone, family);
 }
 
-/* The key is in this bucket, or is no longer: counted if it is its second one. */
+/* The key is in this bucket, or is no longer: counted if it is not its first one. */
 static __always_inline void count_elsewhere(const struct conn_key *key, __u32 bucket, __s32 by,
 					    enum family family)
 {

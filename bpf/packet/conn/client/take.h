@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Takes a client's slot for a key, in one of its two buckets. */
+/* Takes a client's slot for a key, in one of its buckets. */
 #ifndef FAIRLEAD_CONN_TAKE_H
 #define FAIRLEAD_CONN_TAKE_H
 
 #include "packet/conn/client/evict.h"
 
-static __always_inline bool has_room(const struct bucket_load *load, __u32 half)
-{
-	return load->taken < CONN_SLOTS && !(half && load->half >= MOST_HALF);
-}
+/* Above what crowd_of() may be. */
+#define NO_ROOM 16
 
-/* Half-open connections count twice, because they have fewer slots. */
-static __always_inline __u32 crowd_of(const struct bucket_load *load)
+/*
+ * Half-open connections count twice, because they have fewer slots. From NO_ROOM on: a new one,
+ * which is half-open or not, has no slot in the bucket.
+ */
+static __always_inline __u32 crowd_of(const struct bucket_load *load, __u32 half)
 {
-	return load->taken + load->half;
+	__u32 is_full = 1 - is_less(load->taken, CONN_SLOTS);
+	__u32 has_share = 1 - is_less(load->half, MOST_HALF);
+
+	return load->taken + load->half + NO_ROOM * (is_full | (has_share & is_set(half)));
 }
 
 static __always_inline int take_free(__u32 bucket, __u32 word, enum family family)
@@ -69,26 +73,30 @@ static __always_inline bool take_of(const struct conn_key *key, const struct con
 }
 
 /*
- * A free slot, of the first bucket unless the second one is less crowded; else that of one that
- * gives it, see evict.h. False: there is none, or another CPU was faster.
+ * A free slot, of the first bucket unless another one is less crowded; else that of one that gives
+ * it, see evict.h. False: there is none, or another CPU was faster.
  */
 static __always_inline bool take_slot(const struct conn_key *key, __u32 half,
 				      struct conn_slot *slot, const struct conn_env *env,
 				      enum family family)
 {
-	struct bucket_load first = load_of(key->first, family), second;
-	__u32 word = key->tag | half | CONN_BUSY;
+	__u32 word = key->tag | half | CONN_BUSY, best = NO_ROOM * KEY_BUCKETS;
+	struct bucket_load load[KEY_BUCKETS];
 	struct conn_slot victim;
 
-	if (!first.half && first.taken <= FIRST_TAKES)
-		return take_in(key, key->first, word, slot, family);
-	second = load_of(key->second, family);
-	if (has_room(&first, half) &&
-	    (crowd_of(&first) <= crowd_of(&second) || !has_room(&second, half)))
-		return take_in(key, key->first, word, slot, family);
-	if (has_room(&second, half))
-		return take_in(key, key->second, word, slot, family);
-	victim = victim_of(key, half, &first, &second, env->now, family);
+#pragma clang loop unroll(disable)
+	for (__u64 n = 0; n < KEY_BUCKETS; n++) {
+		__u32 one;
+
+		load[n] = load_of(key_bucket(key, n), family);
+		if (!n && !load[n].half && load[n].taken <= FIRST_TAKES)
+			return take_in(key, key->first, word, slot, family);
+		one = crowd_of(&load[n], half) * KEY_BUCKETS + n;
+		best += (one - best) * is_less(one, best);
+	}
+	if (best < NO_ROOM * KEY_BUCKETS)
+		return take_in(key, key_bucket(key, best % KEY_BUCKETS), word, slot, family);
+	victim = victim_of(key, half, load, env->now, family);
 	return take_of(key, &victim, word, slot, env, family);
 }
 

@@ -97,9 +97,14 @@ __noinline int fl_is_taken_in6(struct reply_claim *c, __u32 bucket)
 
 static __always_inline bool is_taken(struct reply_claim *c, enum family family)
 {
-	if (family == FAMILY_IPV4)
-		return fl_is_taken_in4(c, c->key.first) || fl_is_taken_in4(c, c->key.second);
-	return fl_is_taken_in6(c, c->key.first) || fl_is_taken_in6(c, c->key.second);
+#pragma clang loop unroll(disable)
+	for (__u64 n = 0; n < KEY_BUCKETS; n++) {
+		__u32 bucket = key_bucket(&c->key, n);
+
+		if (family == FAMILY_IPV4 ? fl_is_taken_in4(c, bucket) : fl_is_taken_in6(c, bucket))
+			return true;
+	}
+	return false;
 }
 
 /* Counted first: a look-up that does not find it in the first bucket must go on. */

@@ -9,8 +9,8 @@
 #include "packet/conn/client/slot.h"
 #include "packet/conn/reply/tomb.h"
 
-/* In the first bucket, while no more are taken than these; then in the emptier one. */
-#define FIRST_TAKES 4
+/* In the first bucket, while no more are taken than these; then in the emptiest one. */
+#define FIRST_TAKES 5
 
 /* The best slot of a bucket for a new word: when it is free, and how many others are taken. */
 struct reply_choice {
@@ -92,23 +92,27 @@ static __always_inline struct reply_choice best_reply(__u32 bucket, __u32 now, _
 	return choice;
 }
 
-/* False: neither bucket has a slot that is free, or a tomb. */
+/* False: no bucket has a slot that is free, or a tomb. */
 static __always_inline int choose_reply_of(const struct conn_key *key, __u32 now, __u32 longest,
 					   struct reply_slot *at, enum family family)
 {
-	struct reply_choice first, second;
+	__u64 best = (__u64)NEVER << 32;
 
 	if (!key || !at)
 		return false;
-	first = best_reply(key->first, now, longest, family);
-	*at = first.at;
-	if (!first.wait && first.taken <= FIRST_TAKES)
-		return true;
-	second = best_reply(key->second, now, longest, family);
-	if (second.wait > first.wait || (second.wait == first.wait && second.taken >= first.taken))
-		return first.wait != NEVER;
-	*at = second.at;
-	return true;
+#pragma clang loop unroll(disable)
+	for (__u64 n = 0; n < KEY_BUCKETS; n++) {
+		struct reply_choice one = best_reply(key_bucket(key, n), now, longest, family);
+		__u64 rank = (__u64)one.wait << 32 | one.taken;
+
+		if (rank >= best)
+			continue;
+		best = rank;
+		*at = one.at;
+		if (!n && rank <= FIRST_TAKES)
+			break;
+	}
+	return best < (__u64)NEVER << 32;
 }
 
 /* Global, so that it takes no stack beside what follows. */
@@ -134,11 +138,13 @@ static __always_inline bool free_reply_in(__u32 bucket, __u32 word, __u32 tomb, 
 {
 	const struct reply_bucket *b = reply_bucket_at(bucket, family);
 
+#pragma clang loop unroll(disable)
 	for (__u32 i = 0; b && i < REPLY_SLOTS; i++) {
 		struct reply_slot at = {.bucket = bucket, .slot = i, .word = word};
 
-		if (*(const volatile __u32 *)&b->word[i] == word && swap_reply(&at, tomb, family))
-			return true;
+		/* No other slot has the word, which leads to the record. */
+		if (*(const volatile __u32 *)&b->word[i] == word)
+			return swap_reply(&at, tomb, family);
 	}
 	return false;
 }
@@ -148,9 +154,15 @@ static __always_inline int free_reply_of(const struct conn_key *key, __u32 word,
 {
 	if (!key)
 		return 0;
-	if (!free_reply_in(key->first, word, tomb, family) &&
-	    free_reply_in(key->second, word, tomb, family))
-		count_reply_elsewhere(key, key->second, -1, family);
+#pragma clang loop unroll(disable)
+	for (__u64 n = 0; n < KEY_BUCKETS; n++) {
+		__u32 bucket = key_bucket(key, n);
+
+		if (!free_reply_in(bucket, word, tomb, family))
+			continue;
+		count_reply_elsewhere(key, bucket, -1, family);
+		break;
+	}
 	return 0;
 }
 

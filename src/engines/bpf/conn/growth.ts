@@ -11,7 +11,7 @@ export const MOST_CONNECTIONS = 1_048_576;
 const FACTOR = 4;
 /** Of what it is made for: while it grows, others begin. */
 const CROWDED = 1 / 2;
-/** Half-open ones alone have at most 0.66: three of seven slots. */
+/** Half-open ones alone have at most half: three of seven slots. */
 const CROWDED_IN_ALL = 3 / 4;
 /** Of what it is made for, half-open: with more, a bucket is found whose three slots of the share are taken. */
 const CROWDED_HALF_OPEN = 1 / 4;

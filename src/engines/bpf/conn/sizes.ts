@@ -4,13 +4,29 @@
 import { CONN_SLOTS } from '../layout/conn-layout.ts';
 import { encodeU32 } from '../layout/layout.ts';
 
-/** So full the table may be: of 100,000 connections that begin then one or two find no slot. */
-const LOAD = 0.65;
+/** So full the table may be: while it fills, three of 10,000 connections find no slot, see ADR 45. */
+const LOAD = 0.85;
+/** Of tables of versions before the fourth, where a key had two buckets. */
+const FORMER_LOAD = 0.65;
+const FOUR_BUCKETS_SINCE = 4;
+
+/** A key's buckets are pairs: bucket_of() in bpf/packet/conn/hash.h needs two. */
+const LEAST_BUCKETS = 2;
 
 export const bucketsFor = (connections: number): number =>
-  Math.max(1, Math.ceil(connections / LOAD / CONN_SLOTS));
+  Math.max(LEAST_BUCKETS, Math.ceil(connections / LOAD / CONN_SLOTS));
 
 export const capacityOf = (buckets: number): number => Math.floor(buckets * CONN_SLOTS * LOAD);
+
+/** What a table of any version was made for, by the version of its pins. */
+export const capacityIn = (version: number, buckets: number): number =>
+  version < FOUR_BUCKETS_SINCE
+    ? Math.floor(buckets * CONN_SLOTS * FORMER_LOAD)
+    : capacityOf(buckets);
+
+/** For two words of each masqueraded connection, as reply_buckets() in bpf/packet/conn/maps.h has it. */
+export const replyBuckets = (buckets: number): number =>
+  2 * buckets + Math.floor((3 * buckets) / 8);
 
 /** Of one family, by the names of the maps. */
 export function sizesOf(digit: 4 | 6, buckets: number): Readonly<Record<string, number>> {
@@ -19,8 +35,7 @@ export function sizesOf(digit: 4 | 6, buckets: number): Readonly<Record<string, 
     [`fl_client${digit}`]: buckets,
     [`fl_conn${digit}`]: records,
     [`fl_conn_traf${digit}`]: records,
-    // Two words of a masqueraded connection, as reply_buckets() has them.
-    [`fl_reply${digit}`]: 2 * buckets + Math.floor(buckets / 2),
+    [`fl_reply${digit}`]: replyBuckets(buckets),
   };
 }
 
@@ -35,7 +50,7 @@ export const indexMaskOf = (buckets: number): number =>
 
 /** What programs over these maps are told before they are loaded. */
 export function connRodata(sizes: Readonly<Record<string, number>>) {
-  const [four, six] = [sizes['fl_client4'] ?? 1, sizes['fl_client6'] ?? 1];
+  const [four, six] = [sizes['fl_client4'] ?? LEAST_BUCKETS, sizes['fl_client6'] ?? LEAST_BUCKETS];
   return {
     conn_buckets4: encodeU32(four),
     conn_buckets6: encodeU32(six),

@@ -3,7 +3,7 @@
 import { FairleadError } from '../../../errors.ts';
 import type { BpfMap } from '../../../sys/native.ts';
 import { bucketsFor } from '../conn/sizes.ts';
-import { CONN_SLOTS } from '../layout/conn-layout.ts';
+import { CONN_HALF, CONN_SLOTS } from '../layout/conn-layout.ts';
 import { baseBlocksFor, blocksFor, encodeU32, hasTable, setKindOf } from '../layout/layout.ts';
 import { sizeFor } from '../layout/sizes.ts';
 import type { PinnedMap } from '../layout/versions.ts';
@@ -41,23 +41,24 @@ export function checkRoom(changes: readonly OpenChange[], opened: Opened): void 
 /** Of tables that evict, the latest entries are kept. Counters of what is gone are left behind. */
 function neededOf({ map, from, value }: OpenChange, opened: Opened): number {
   if (from.info.type === TYPE.hash || from.info.type === TYPE.lpmTrie) return countEntries(from);
-  if (map === 'fl_client4' || map === 'fl_client6') return bucketsFor(takenSlots(from));
+  if (map === 'fl_client4' || map === 'fl_client6') return bucketsFor(confirmedSlots(from));
   if (map === 'fl_frontend') return 1 + Math.max(0, ...frontendIds(opened));
   if (map === 'fl_slot_block') return usedBlocks(opened);
   if (map === 'fl_backend4' || map === 'fl_backend6') return usedBackends(from, value);
   return 0;
 }
 
-/** Of each bucket the last word is a count. */
-function takenSlots(from: BpfMap): number {
+/** By connections that both sides have confirmed: others give their slots. Of each bucket the last word is a count. */
+function confirmedSlots(from: BpfMap): number {
   const memory = from.mmap();
   const words = new Uint32Array(memory);
-  let taken = 0;
-  for (let at = 0; at < words.length; at += 1) {
-    if (words[at] !== 0 && at % (CONN_SLOTS + 1) < CONN_SLOTS) taken += 1;
+  let confirmed = 0;
+  for (const [at, word] of words.entries()) {
+    const isHalf = (word & CONN_HALF) !== 0;
+    if (word !== 0 && !isHalf && at % (CONN_SLOTS + 1) < CONN_SLOTS) confirmed += 1;
   }
   from.munmap(memory);
-  return taken;
+  return confirmed;
 }
 
 function frontendIds(opened: Opened): number[] {

@@ -6,8 +6,8 @@ import { auditAndEmpty, countsOf, slotsOf } from './support/audit.ts';
 import { ConnTable, FAMILIES, HALF, SLOTS } from './support/conn-table.ts';
 import type { Connection } from './support/operation.ts';
 
-const LOAD = 0.62;
-const CROWDED = 0.7;
+const LOAD = 0.8;
+const CROWDED = 0.85;
 const FULL_BUCKETS = 6_000;
 const FLOODED_BUCKETS = 400;
 const MOST_HALF = 3;
@@ -26,14 +26,14 @@ describe.each(FAMILIES)('%s', (family) => {
   const establish = (connections: readonly Connection[]): readonly Connection[] =>
     connections.filter((one) => table.begin(one) === 'made' && table.confirm(one));
 
-  test('less than one of 10,000 finds no room until 62 % are taken', () => {
+  test('less than one of 10,000 finds no room until 80 % are taken', () => {
     table = new ConnTable(family, FULL_BUCKETS);
     const all = numbered(Math.floor(LOAD * FULL_BUCKETS * SLOTS));
     const without = all.filter((one) => table.begin(one, { half: false }) !== 'made');
     expect(without.length).toBeLessThan(all.length / 10_000);
   });
 
-  test('half-open ones are spread over both buckets: none of five for six buckets is evicted', () => {
+  test('half-open ones are spread over all buckets: none of five for six buckets is evicted', () => {
     table = new ConnTable(family, FULL_BUCKETS);
     const all = numbered((FULL_BUCKETS / 6) * 5);
     expect(all.filter((one) => table.begin(one) !== 'made')).toEqual([]);
@@ -101,7 +101,7 @@ describe.each(FAMILIES)('%s', (family) => {
     expect(auditAndEmpty(table)).toEqual([]);
   });
 
-  test('under a flood connections go on to be made until 70 % are confirmed', () => {
+  test('under a flood connections go on to be made until 85 % are confirmed', () => {
     table = new ConnTable(family, FLOODED_BUCKETS);
     const all = numbered(Math.floor(CROWDED * FLOODED_BUCKETS * SLOTS));
     for (const one of numbered(10 * FLOODED_BUCKETS, 100_000)) table.begin(one);

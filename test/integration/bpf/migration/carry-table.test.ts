@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { capacityOf } from '../../../../src/engines/bpf/conn/sizes.ts';
+import { bucketsFor, capacityOf } from '../../../../src/engines/bpf/conn/sizes.ts';
 import { pinFolder } from '../../../../src/engines/bpf/kernel/loader/pins.ts';
 import { oldGenerations } from '../../../../src/engines/bpf/kernel/migration/generations.ts';
 import { connectionsLeft } from '../../../../src/engines/bpf/kernel/open-growing.ts';
@@ -114,15 +114,32 @@ test.each<[string, Buckets]>([
   expectAll();
 });
 
-test('another version of every map: all connections are there, and are counted', async () => {
-  const raised = Object.fromEntries(
-    (Object.keys(CARRYING) as PinnedMap[]).map((name) => [
-      name,
-      (parseMapPin(mapPin(name))?.version ?? 1) + 1,
+const versionsOf = (of: (map: PinnedMap, present: number) => number): MapVersions =>
+  Object.fromEntries(
+    (Object.keys(CARRYING) as PinnedMap[]).map((map) => [
+      map,
+      of(map, parseMapPin(mapPin(map))?.version ?? 1),
     ]),
   ) as MapVersions;
+
+test('another version of every map: all connections are there, and are counted', async () => {
+  const raised = versionsOf((_, present) => present + 1);
   await migrate(BUCKETS, raised);
   expectAll(raised);
+});
+
+test('a table of the third version, which was full at 65 %: the next one is made for as many', async () => {
+  await migrate(
+    BUCKETS,
+    versionsOf((map, present) => (CARRYING[map] === 'table' ? 3 : present)),
+  );
+  const left = FAMILIES.map((family) => connectionsLeft(bpfRoot, family) ?? 0);
+  expect(left).toEqual(BUCKETS.map((buckets) => Math.floor(buckets * 7 * 0.65)));
+  const [four = 0, six = 0] = left.map(bucketsFor);
+  await migrate([four, six]);
+  expect([four < BUCKETS[0], six < BUCKETS[1]]).toEqual([true, true]);
+  expect(bucketsNow()).toEqual([four, six]);
+  expectAll();
 });
 
 test('too small for what is there: refused before anything is touched', async () => {

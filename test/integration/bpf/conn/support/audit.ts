@@ -58,11 +58,11 @@ export function recordAt(object: BpfObject, family: Family, index: number): Uint
   return recordsOf(object, family).subarray(index * size, (index + 1) * size);
 }
 
-/** Seven slots, then how many keys are in their second bucket. */
+/** Seven slots, then how many keys are in another one of their buckets. */
 const REPLY_WORDS = 8;
 const REPLY_ELSEWHERE = 7;
 
-/** How many replies are in their second bucket. */
+/** How many replies are not in their first bucket. */
 function elsewhereOf(replies: Uint32Array): number {
   const counts = replies.filter((_, at) => at % REPLY_WORDS === REPLY_ELSEWHERE);
   return counts.reduce((sum, count) => sum + count, 0);

@@ -2,7 +2,7 @@
 // A table of connections (bpf/packet/conn) and the programs of bpf/test/conn_drive.bpf.c, which do one operation on it each time.
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { indexMaskOf } from '../../../../../src/engines/bpf/conn/sizes.ts';
+import { indexMaskOf, replyBuckets } from '../../../../../src/engines/bpf/conn/sizes.ts';
 import type { Family } from '../../../../../src/model/types.ts';
 import { type BpfObject, openObject } from '../../../../../src/sys/native.ts';
 import {
@@ -71,7 +71,7 @@ export function openTable(
   for (const suffix of [4, 6]) {
     object.setMaxEntries(`fl_conn${suffix}`, buckets * SLOTS);
     object.setMaxEntries(`fl_client${suffix}`, buckets);
-    object.setMaxEntries(`fl_reply${suffix}`, 2 * buckets + Math.floor(buckets / 2));
+    object.setMaxEntries(`fl_reply${suffix}`, replyBuckets(buckets));
   }
   return object;
 }

@@ -17,7 +17,7 @@ afterEach(() => {
   for (const drive of drives) drive.close();
 });
 
-/** @param buckets of the table of connections: with few, connections are in their second bucket, and find others in their way */
+/** @param buckets of the table of connections: with few, connections are not in their first bucket, and find others in their way */
 function open(buckets: number, masquerade: boolean): void {
   drives = [true, false].map((canReadKernel) => {
     const drive = new PacketDrive({}, {}, { canReadKernel, buckets });

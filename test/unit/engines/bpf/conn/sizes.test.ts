@@ -5,6 +5,7 @@ import { LARGEST_TABLE } from '../../../../../src/config/settings/programs.ts';
 import { FIRST_CONNECTIONS } from '../../../../../src/engines/bpf/conn/growth.ts';
 import {
   bucketsFor,
+  capacityIn,
   capacityOf,
   connRodata,
   connSizes,
@@ -21,14 +22,23 @@ test(`a table has room for what it is made for, and no bucket too many, seed ${S
   for (const connections of [1, 4, 5, 455, 65_536, 1_048_576, ...many]) {
     const buckets = bucketsFor(connections);
     expect(capacityOf(buckets), `${connections}`).toBeGreaterThanOrEqual(connections);
-    if (buckets > 1) expect(capacityOf(buckets - 1), `${connections}`).toBeLessThan(connections);
+    if (buckets > 2) expect(capacityOf(buckets - 1), `${connections}`).toBeLessThan(connections);
   }
 });
 
 test('an agent that finds a table makes it for as many, and it stays as it is', () => {
-  for (let buckets = 1; buckets < 5_000; buckets += 1) {
+  for (let buckets = 2; buckets < 5_000; buckets += 1) {
     expect(bucketsFor(capacityOf(buckets))).toBe(buckets);
   }
+});
+
+test('a table of an earlier version has room for fewer in as many buckets', () => {
+  const buckets = 230_457;
+  expect([1, 2, 3].map((version) => capacityIn(version, buckets))).toEqual(
+    new Array(3).fill(1_048_579),
+  );
+  expect(capacityIn(4, buckets)).toBe(capacityOf(buckets));
+  expect(capacityOf(buckets)).toBeGreaterThan(1_048_579);
 });
 
 test('of both families, each by itself; the programs know how many buckets each has', () => {
@@ -49,10 +59,10 @@ test('each number of a record fits in its bits, and the largest table leaves fou
 
 test('replies have room for two words of each connection, as reply_buckets() has it', () => {
   for (const [buckets, replies] of [
-    [1, 2],
-    [2, 5],
+    [2, 4],
     [3, 7],
-    [100, 250],
+    [8, 19],
+    [100, 237],
   ] as const) {
     expect(sizesOf(4, buckets)).toEqual({
       ...{ fl_client4: buckets, fl_conn4: 7 * buckets, fl_reply4: replies },
@@ -62,9 +72,9 @@ test('replies have room for two words of each connection, as reply_buckets() has
 });
 
 test.each([
-  [4, 1_000_000, 161],
-  [6, 1_000_000, 260],
-  [4, FIRST_CONNECTIONS, 10.6],
+  [4, 1_000_000, 122],
+  [6, 1_000_000, 197],
+  [4, FIRST_CONNECTIONS, 8],
 ] as const)('IPv%s: a table for %i connections takes at most %f MB', (digit, connections, mb) => {
   const sizes = sizesOf(digit, bucketsFor(connections));
   const bytes = {

@@ -23,13 +23,13 @@ test('a table sizes all maps behind it; tables not named keep their size', () =>
 });
 
 test('the maps of connections follow from how many there may be', () => {
-  expect(maxEntries({ flows: 455 })).toMatchObject({
-    ...{ fl_client4: 100, fl_conn4: 700, fl_conn_traf4: 700, fl_reply4: 250 },
-    ...{ fl_client6: 100, fl_conn6: 700, fl_conn_traf6: 700, fl_reply6: 250 },
+  expect(maxEntries({ flows: 595 })).toMatchObject({
+    ...{ fl_client4: 100, fl_conn4: 700, fl_conn_traf4: 700, fl_reply4: 237 },
+    ...{ fl_client6: 100, fl_conn6: 700, fl_conn_traf6: 700, fl_reply6: 237 },
   });
-  expect(maxEntries({ flows: 1 })).toMatchObject({ fl_client4: 1, fl_conn4: 7, fl_reply4: 2 });
+  expect(maxEntries({ flows: 1 })).toMatchObject({ fl_client4: 2, fl_conn4: 14, fl_reply4: 4 });
   expect(maxEntries({})).toEqual(maxEntries({ flows: FIRST_CONNECTIONS }));
-  expect(sizeFor('fl_client4', 100)).toEqual({ table: 'flows', entries: 455 });
+  expect(sizeFor('fl_client4', 100)).toEqual({ table: 'flows', entries: 595 });
 });
 
 test('every table that --map-size takes sizes a map', () => {

@@ -92,10 +92,12 @@ test.each<[string, Partial<RuleValue>, number]>([
 describe('connections', () => {
   const WORDS = 8;
   /** A clients' index with so many connections: seven of eight words are slots, the last one is a count. */
-  function indexWith(connections: number) {
+  const HALF = 0x2000_0000;
+  function indexWith(connections: number, bits = 0) {
     const words = new Uint32Array(4_096 * WORDS);
     for (let bucket = 0; bucket < 4_096; bucket += 1) words[bucket * WORDS + 7] = 5;
-    for (let n = 0; n < connections; n += 1) words[Math.floor(n / 7) * WORDS + (n % 7)] = n + 1;
+    for (let n = 0; n < connections; n += 1)
+      words[Math.floor(n / 7) * WORDS + (n % 7)] = bits + n + 1;
     const mapped = new Set<ArrayBuffer>();
     const from = {
       ...{ info: { type: ARRAY, maxEntries: 4_096 } },
@@ -113,23 +115,27 @@ describe('connections', () => {
       () => undefined,
     );
 
-  // 455 are 65 % of the 700 slots of 100 buckets.
+  // 595 are 85 % of the 700 slots of 100 buckets.
   test.each(['fl_client4', 'fl_client6'] as const)(
     '%s has room for those that there are',
     (map) => {
-      const { from, mapped } = indexWith(455);
+      const { from, mapped } = indexWith(595);
       expect(checkOf(map, from, 100)).not.toThrow();
       expect(checkOf(map, from, 99)).toThrow(
-        `${map} would have room for 99 entries, and needs 100: set flows to at least 455`,
+        `${map} would have room for 99 entries, and needs 100: set flows to at least 595`,
       );
       expect(mapped.size).toBe(0);
     },
   );
 
+  test('half-open ones need none: they give their slots', () => {
+    expect(checkOf('fl_client4', indexWith(595, HALF).from, 2)).not.toThrow();
+  });
+
   test('as large as it was it is not looked at, and empty it may be as small as any', () => {
     const unread = { info: { type: ARRAY, maxEntries: 100 } } as unknown as BpfMap;
     expect(checkOf('fl_client4', unread, 100)).not.toThrow();
-    expect(checkOf('fl_client4', indexWith(0).from, 1)).not.toThrow();
+    expect(checkOf('fl_client4', indexWith(0).from, 2)).not.toThrow();
   });
 
   // Their size follows from that of the clients' index, which is asked.
