@@ -80,14 +80,21 @@ __noinline int fl_is_begun6(__u32 bucket, __u32 tag, __u32 mine, const struct tu
 	return is_begun(bucket, tag, mine, t, FAMILY_IPV6);
 }
 
+/*
+ * One in the second bucket has been counted in the first one, see take_in(), unless it is ending
+ * for good.
+ */
 static __always_inline bool is_doubled(const struct conn_key *key, __u32 mine,
 				       const struct tuple *t, enum family family)
 {
+	const volatile struct client_bucket *first = client_bucket_at(key->first, family);
+
 	if (family == FAMILY_IPV4)
 		return fl_is_begun4(key->first, key->tag, mine, t) ||
-		       fl_is_begun4(key->second, key->tag, mine, t);
+		       ((!first || first->elsewhere) &&
+			fl_is_begun4(key->second, key->tag, mine, t));
 	return fl_is_begun6(key->first, key->tag, mine, t) ||
-	       fl_is_begun6(key->second, key->tag, mine, t);
+	       ((!first || first->elsewhere) && fl_is_begun6(key->second, key->tag, mine, t));
 }
 
 /* Ends what was never published. */

@@ -95,11 +95,24 @@ __noinline int fl_is_taken_in6(struct reply_claim *c, __u32 bucket)
 	return is_taken_in(c, bucket, FAMILY_IPV6);
 }
 
+/*
+ * Another one that has the tuple in its second bucket has been counted in the first one, see
+ * put_reply(). Only tombs, which are of UDP, may be there without that.
+ */
+static __always_inline bool may_be_in_second(const struct reply_claim *c, enum family family)
+{
+	const volatile struct reply_bucket *first = reply_bucket_at(c->key.first, family);
+
+	return c->tuple.protocol == PROTOCOL_UDP || !first || first->elsewhere;
+}
+
 static __always_inline bool is_taken(struct reply_claim *c, enum family family)
 {
 	if (family == FAMILY_IPV4)
-		return fl_is_taken_in4(c, c->key.first) || fl_is_taken_in4(c, c->key.second);
-	return fl_is_taken_in6(c, c->key.first) || fl_is_taken_in6(c, c->key.second);
+		return fl_is_taken_in4(c, c->key.first) ||
+		       (may_be_in_second(c, family) && fl_is_taken_in4(c, c->key.second));
+	return fl_is_taken_in6(c, c->key.first) ||
+	       (may_be_in_second(c, family) && fl_is_taken_in6(c, c->key.second));
 }
 
 /* Counted first: a look-up that does not find it in the first bucket must go on. */
