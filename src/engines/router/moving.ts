@@ -74,7 +74,6 @@ export function createMoving(
     },
     movePackets: (reason) => moves(() => (reason === undefined ? back() : toRules(reason))),
     sync: (...asked) => turns(() => current.sync(...asked)),
-    untilDue: async () => current.untilDue?.(),
     audit: (...asked) => turns(() => current.audit(...asked)),
     held: () => turns(() => current.held()),
     heldDatagrams: () => turns(() => current.heldDatagrams?.() ?? current.held()),
