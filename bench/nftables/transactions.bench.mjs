@@ -10,7 +10,7 @@ import { nftOf } from '../../build/js/engines/nftables/kernel/nft.js';
 import { createRenderer } from '../../build/js/engines/nftables/rows/render.js';
 import { parseTable } from '../../build/js/engines/nftables/rules/parse.js';
 import { applyDiff } from '../../build/js/engines/nftables/state/apply.js';
-import { diffTable } from '../../build/js/engines/nftables/state/diff.js';
+import { diffTable, isNothing } from '../../build/js/engines/nftables/state/diff.js';
 import { scriptOf } from '../../build/js/engines/nftables/state/script.js';
 import { wantedSince } from '../../build/js/engines/nftables/state/wanted.js';
 import { createPlanner } from '../../build/js/plan/planner.js';
@@ -61,13 +61,16 @@ const WAYS = {
   },
 };
 
+/** What comes before each of them: the plan's difference. */
+const RENDERED = 'rendering';
+
 /** A slice with fewer endpoints, so that the rule differs, too. */
 function shorter(service) {
   const change = sliceChange(service, 0);
   return { ...change, object: { ...change.object, endpoints: change.object.endpoints.slice(1) } };
 }
 
-const removed = ({ ref }) => ({ type: 'delete', ref });
+const removed = ({ ref }) => ({ type: 'remove', ref });
 
 /** Of the Service with that number: the changes are done one after the other. */
 const KINDS = {
@@ -96,20 +99,29 @@ async function measure(services) {
   for (const [kind, changesOf] of Object.entries(KINDS)) {
     const at = number;
     const walls = new Map(Object.keys(WAYS).map((way) => [way, []]));
-    const cpus = new Map(Object.keys(WAYS).map((way) => [way, []]));
+    const cpus = new Map([...Object.keys(WAYS), RENDERED].map((way) => [way, []]));
+    walls.set(RENDERED, []);
+    const timed = async (what, work) => {
+      const cpu = ownCpu();
+      const from = performance.now();
+      await work();
+      walls.get(what).push(performance.now() - from);
+      cpus.get(what).push(ownCpu() - cpu);
+    };
     for (let round = 0; round < CHANGES; round += 1) {
       for (const [way, write] of Object.entries(WAYS)) {
         planner.apply(
           changesOf(kind === 'one backend replaced' ? at + number++ : number++ % services),
         );
-        const now = rendered();
-        const diff = diffTable(held, wantedSince(before, now), false);
+        let now = before;
+        let diff;
+        await timed(RENDERED, () => {
+          now = rendered();
+          diff = diffTable(held, wantedSince(before, now), false);
+        });
+        if (isNothing(diff)) throw new Error(`${kind}: nothing is different`);
         const script = scriptOf(diff, FAMILY, true);
-        const cpu = ownCpu();
-        startedAt = performance.now();
-        await write({ diff, script, held });
-        walls.get(way).push(performance.now() - startedAt);
-        cpus.get(way).push(ownCpu() - cpu);
+        await timed(way, () => write({ diff, script, held }));
         applyDiff(held, diff);
         before = now;
       }

@@ -219,8 +219,10 @@ export class Agent {
     }
   }
 
-  /** Changes that arrive meanwhile belong to the next sync. */
+  /** Changes that arrive meanwhile belong to the next sync; what arrives while the dataplane pauses, to this one. */
   async #sync(): Promise<void> {
+    await this.#parts.dataplane.untilDue?.();
+    if (this.#isStopped) return;
     const plan = this.#plan;
     const isRetry = this.#isRetryDue;
     this.#isDue = false;

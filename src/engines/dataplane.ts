@@ -66,6 +66,8 @@ export interface Dataplane {
    * retries all of them.
    */
   sync(plan: Plan, changed: Changed, nodeAddresses: readonly NodeAddress[]): Promise<SyncReport>;
+  /** Resolves when a sync would not wait: a plan that is taken then has the changes of the time until then. */
+  untilDue?(): Promise<void>;
   /** Reads the programmed state back, repairs drift from the plan, and reports it. Rejects as sync does: it is to be asked again. */
   audit(plan: Plan, nodeAddresses: readonly NodeAddress[]): Promise<AuditReport>;
   /** What is programmed, also by a previous agent: cheaper than a snapshot. */

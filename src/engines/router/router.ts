@@ -69,6 +69,7 @@ function onlyOne(dataplane: Dataplane, progress: Progress, fallback?: Fallback):
       progress.sync(plan, isRetry, (changed) =>
         dataplane.sync(sharing.planOf(plan), changed, addresses),
       ),
+    ...(dataplane.untilDue && { untilDue: () => dataplane.untilDue?.() ?? Promise.resolve() }),
     audit: (plan, addresses) =>
       progress.audit(plan, () => dataplane.audit(sharing.planOf(plan), addresses)),
     held: () => dataplane.held(),

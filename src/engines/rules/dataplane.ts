@@ -83,14 +83,15 @@ class RulesDataplane implements Dataplane {
 
   sync(plan: Plan, changed: Iterable<ServiceKey> | 'all'): Promise<SyncReport> {
     return this.#turn(async () => {
-      await this.#parts.pause(
-        this.#parts.clock,
-        this.#notBeforeMs - this.#parts.clock.monotonicMs(),
-        this.#closing.signal,
-      );
+      await this.untilDue();
       this.#throwIfClosed();
       return (await this.#write(plan, changed)).report;
     });
+  }
+
+  untilDue(): Promise<void> {
+    const { clock, pause } = this.#parts;
+    return pause(clock, this.#notBeforeMs - clock.monotonicMs(), this.#closing.signal);
   }
 
   audit(plan: Plan): Promise<AuditReport> {

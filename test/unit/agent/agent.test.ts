@@ -84,6 +84,10 @@ function restart(): void {
     syncs.push(typeof changed === 'string' ? 'all' : [...changed].length);
     return sync(plan, changed, addresses);
   };
+  compose();
+}
+
+function compose(): void {
   composed = createRouter([dataplane]);
   agent = createAgent({
     planner,
@@ -206,6 +210,29 @@ describe('changes', () => {
     await turns();
     expect(syncs).toEqual([1, 2]);
     expect(frontends()).toBe(2);
+  });
+
+  test('that come while the dataplane pauses are in the sync after the pause', async () => {
+    let go = (): void => undefined;
+    dataplane.untilDue = () =>
+      new Promise<void>((resolve) => {
+        go = resolve;
+      });
+    compose();
+    agent.sourceSynced();
+    agent.accept([put('s1', '10.1.1.1')]);
+    await turns();
+    agent.accept([put('s2', '10.1.1.2')]);
+    await turns();
+    expect(syncs).toEqual([]);
+    go();
+    await turns();
+    expect(syncs).toHaveLength(1);
+    expect(frontends()).toBe(2);
+    await agent.stop();
+    go();
+    await turns();
+    expect(syncs).toHaveLength(1);
   });
 });
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plan as tables of nftables, in the layout of kube-proxy's nftables mode. A Service that did not change keeps its
 // identical fragment, so that only what differs is looked at: see state/wanted.ts.
+import { differences, persistentMap } from '../../../lib/persistent/map.ts';
 import { FAMILIES, type Family } from '../../../model/types.ts';
 import type { Plan, ServiceKey, ServicePlan } from '../../../plan/types.ts';
 import { OPEN_CLUSTER_IPS, serviceChains } from '../rules/names.ts';
@@ -9,6 +10,7 @@ import { type Blocks, createBlocks, type FoundBlock } from './blocks.ts';
 import type { RenderContext } from './match.ts';
 import { renderPort } from './service-port.ts';
 import { sharedChains, sharedSets } from './shared.ts';
+import { NO_USES, type Uses, usesAfter } from './uses.ts';
 
 export interface RenderSettings {
   /** 0..31: the bit of a packet's mark that says "masquerade" (nftables.masqueradeBit). */
@@ -39,19 +41,16 @@ export function createRenderer(settings: RenderSettings): Renderer {
   };
 }
 
-interface Rendered {
-  readonly plan: ServicePlan;
-  readonly fragment: Fragment;
-}
-
 function createFamilyRenderer(
   { masqueradeBit, isTcpLiberal }: RenderSettings,
   family: Family,
 ): FamilyRenderer {
   const blocks = createBlocks();
   const mark = 2 ** masqueradeBit;
-  /** Of the last plan alone: an older fragment may name blocks that are another Service's by now. */
-  let known: ReadonlyMap<ServiceKey, Rendered> = new Map();
+  /** The last plan alone: an older fragment may name blocks that are another Service's by now. */
+  let services: Plan['services'] = new Map();
+  let fragments = persistentMap<Fragment>();
+  let uses: Uses = NO_USES;
   let knownContext = '';
   let chains: ReadonlyMap<string, Chain> = new Map();
   let knownShared = '';
@@ -61,12 +60,17 @@ function createFamilyRenderer(
     render(plan) {
       const detector = plan.detector[family];
       const contextText = JSON.stringify(detector) ?? '';
-      if (contextText !== knownContext) known = withoutPlans(known);
+      const keys =
+        contextText === knownContext
+          ? differences(services, plan.services)
+          : new Set([...services.keys(), ...plan.services.keys()]);
       knownContext = contextText;
-      const next = rendered(plan, known, { family, detector, mark, blocks });
-      known = next;
-      const fragments = new Map([...next].map(([key, { fragment }]) => [key, fragment]));
-      const masquerades = masqueradesOf(fragments.values());
+      const context = { family, detector, mark, blocks };
+      const changes = rendered(keys, services, plan.services, context);
+      services = plan.services;
+      uses = usesAfter(uses, fragments, changes);
+      fragments = fragments.withChanges(changes);
+      const { masquerades } = uses;
       const sharedText = JSON.stringify([masquerades, detector, plan.nodePortAddresses[family]]);
       if (sharedText !== knownShared) {
         const own = { family, mark, isTcpLiberal, masquerades };
@@ -75,38 +79,29 @@ function createFamilyRenderer(
         chains = sharedChains(parts);
       }
       knownShared = sharedText;
-      return { family, chains, sets, fragments };
+      return { family, chains, sets, fragments, maps: uses.maps, hairpins: uses.hairpins };
     },
   };
 }
 
-/** Everything is rendered again, and what goes is known. */
-const withoutPlans = (
-  known: ReadonlyMap<ServiceKey, Rendered>,
-): ReadonlyMap<ServiceKey, Rendered> =>
-  new Map(
-    [...known].map(([key, { plan, fragment }]) => [key, { plan: { ...plan }, fragment }] as const),
-  );
+type Change = readonly [key: ServiceKey, fragment: Fragment | undefined];
 
 /** First what goes, so that its blocks are free for what comes. */
 function rendered(
-  { services }: Plan,
-  known: ReadonlyMap<ServiceKey, Rendered>,
+  keys: Iterable<ServiceKey>,
+  before: Plan['services'],
+  now: Plan['services'],
   context: RenderContext,
-): ReadonlyMap<ServiceKey, Rendered> {
-  for (const [key, { plan }] of known) {
-    const now = services.get(key);
-    if (now !== plan) releaseGone(plan, now, context);
+): readonly Change[] {
+  const all = [...keys];
+  for (const key of all) {
+    const plan = before.get(key);
+    if (plan !== undefined) releaseGone(plan, now.get(key), context);
   }
-  const next = new Map<ServiceKey, Rendered>();
-  for (const [key, plan] of services) {
-    const before = known.get(key);
-    next.set(
-      key,
-      before?.plan === plan ? before : { plan, fragment: renderService(plan, context) },
-    );
-  }
-  return next;
+  return all.map((key) => {
+    const plan = now.get(key);
+    return [key, plan && renderService(plan, context)];
+  });
 }
 
 function releaseGone(
@@ -152,9 +147,7 @@ const joined = (one: Fragment, other: Fragment): Fragment => ({
 });
 
 /** All Services with a ClusterIP say the same. */
-function masqueradesOf(
-  fragments: Iterable<Pick<Fragment, 'masquerades'>>,
-): Fragment['masquerades'] {
-  for (const { masquerades } of fragments) if (masquerades !== 'nobody') return masquerades;
-  return 'nobody';
-}
+const masqueradesOf = (
+  fragments: readonly Pick<Fragment, 'masquerades'>[],
+): Fragment['masquerades'] =>
+  fragments.find(({ masquerades }) => masquerades !== 'nobody')?.masquerades ?? 'nobody';

@@ -67,4 +67,8 @@ export interface Ruleset {
   readonly sets: ReadonlyMap<string, SetDeclaration>;
   /** One for each Service, the identical one (===) if it did not change. */
   readonly fragments: ReadonlyMap<string, Fragment>;
+  /** Those of all fragments, with how many name each. */
+  readonly maps: ReadonlyMap<string, number>;
+  /** As `maps`. Few: a node has a hundred pods or so. */
+  readonly hairpins: ReadonlyMap<string, number>;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is wanted of a table: all of it, or, after another ruleset, only the names that may differ.
+import { differences } from '../../../lib/persistent/map.ts';
 import { endpointsDeclaration } from '../rows/shared.ts';
 import { CLUSTER_IPS, HAIRPIN_CONNECTIONS, OPEN_CLUSTER_IPS } from '../rules/names.ts';
 import type { Chain, Fragment, Ruleset, SetDeclaration, Wanted } from '../rules/types.ts';
@@ -10,6 +11,13 @@ interface Draft {
   readonly elements: Map<string, Map<string, string | undefined>>;
 }
 
+/** Of a Service that is not there. */
+const NOTHING: Pick<Fragment, 'chains' | 'sets' | 'elements'> = {
+  chains: [],
+  sets: [],
+  elements: [],
+};
+
 const emptyDraft = (): Draft => ({ chains: new Map(), sets: new Map(), elements: new Map() });
 
 export function allWanted(ruleset: Ruleset): Wanted {
@@ -17,8 +25,9 @@ export function allWanted(ruleset: Ruleset): Wanted {
   for (const [name, chain] of ruleset.chains) draft.chains.set(name, chain);
   for (const [name, declaration] of ruleset.sets) draft.sets.set(name, declaration);
   for (const fragment of ruleset.fragments.values()) add(draft, fragment);
-  for (const key of hairpinsOf(ruleset)) setElement(draft, HAIRPIN_CONNECTIONS, key, '');
-  for (const map of mapsOf(ruleset)) draft.sets.set(map, endpointsDeclaration(map, ruleset.family));
+  for (const key of ruleset.hairpins.keys()) setElement(draft, HAIRPIN_CONNECTIONS, key, '');
+  for (const map of ruleset.maps.keys())
+    draft.sets.set(map, endpointsDeclaration(map, ruleset.family));
   return draft;
 }
 
@@ -29,29 +38,24 @@ export function wantedSince(before: Ruleset, now: Ruleset): Wanted {
     for (const name of before.chains.keys()) draft.chains.set(name, undefined);
     for (const [name, chain] of now.chains) draft.chains.set(name, chain);
   }
-  const changed = [...now.fragments].filter(([key, one]) => before.fragments.get(key) !== one);
-  const gone = [...before.fragments].filter(([key, one]) => now.fragments.get(key) !== one);
-  for (const [, fragment] of gone) remove(draft, fragment);
-  for (const [, fragment] of changed) add(draft, fragment);
+  const keys = differences(before.fragments, now.fragments);
+  for (const key of keys) remove(draft, before.fragments.get(key));
+  for (const key of keys) add(draft, now.fragments.get(key));
   keepShared(draft, now);
-  if (changed.length + gone.length > 0) {
-    for (const key of hairpinsOf(before)) setElement(draft, HAIRPIN_CONNECTIONS, key, undefined);
-    for (const key of hairpinsOf(now)) setElement(draft, HAIRPIN_CONNECTIONS, key, '');
-    const [maps, mapsBefore] = [mapsOf(now), mapsOf(before)];
-    for (const map of mapsBefore) if (!maps.has(map)) draft.sets.set(map, undefined);
-    for (const map of maps)
-      if (!mapsBefore.has(map)) draft.sets.set(map, endpointsDeclaration(map, now.family));
-  }
+  for (const [key, isThere] of namesThatDiffer(before.hairpins, now.hairpins))
+    setElement(draft, HAIRPIN_CONNECTIONS, key, isThere ? '' : undefined);
+  for (const [map, isThere] of namesThatDiffer(before.maps, now.maps))
+    draft.sets.set(map, isThere ? endpointsDeclaration(map, now.family) : undefined);
   return draft;
 }
 
-function add({ chains, sets, ...draft }: Draft, fragment: Fragment): void {
+function add({ chains, sets, ...draft }: Draft, fragment = NOTHING): void {
   for (const [name, rules] of fragment.chains) chains.set(name, { hook: '', rules });
   for (const [name, declaration] of fragment.sets) sets.set(name, declaration);
   for (const { set, key, value } of fragment.elements) setElement(draft, set, key, value);
 }
 
-function remove({ chains, sets, ...draft }: Draft, fragment: Fragment): void {
+function remove({ chains, sets, ...draft }: Draft, fragment = NOTHING): void {
   for (const [name] of fragment.chains) chains.set(name, undefined);
   for (const [name] of fragment.sets) sets.set(name, undefined);
   for (const { set, key } of fragment.elements) setElement(draft, set, key, undefined);
@@ -82,13 +86,12 @@ function setElement(
   else known.set(key, value);
 }
 
-const mapsOf = ({ fragments }: Ruleset): ReadonlySet<string> => {
-  const maps = new Set<string>();
-  for (const fragment of fragments.values()) for (const map of fragment.maps) maps.add(map);
-  return maps;
-};
-
-/** Few: a node has a hundred pods or so. */
-function* hairpinsOf({ fragments }: Ruleset): Iterable<string> {
-  for (const { hairpins } of fragments.values()) yield* hairpins;
+/** Those that came, and those that went. */
+function* namesThatDiffer(
+  before: ReadonlyMap<string, number>,
+  now: ReadonlyMap<string, number>,
+): Iterable<readonly [name: string, isThere: boolean]> {
+  if (before === now) return;
+  for (const name of before.keys()) if (!now.has(name)) yield [name, false];
+  for (const name of now.keys()) if (!before.has(name)) yield [name, true];
 }
