@@ -31,7 +31,7 @@ import { listenersOf } from '../sys/netlink/listeners.ts';
 import type { NetworkFollower } from '../sys/netlink/network.ts';
 import { type NodeAddresses, nodeAddressesOf } from '../sys/netlink/node-addresses.ts';
 import { packageVersion } from '../sys/package.ts';
-import { createDirectReturn, type DirectReturn } from './direct-return.ts';
+import { createDirectReturn, type DirectReturn } from './direct-return/direct-return.ts';
 import { createEarlyListener, type EarlyListener } from './early-listener.ts';
 import { createHandOvers, othersOf } from './hand-over/hand-overs.ts';
 import type { HostRulesFollower, HostRulesSettings } from './host-rules/host-rules.ts';

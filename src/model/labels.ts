@@ -10,7 +10,5 @@ export const HEADLESS_LABEL = 'service.kubernetes.io/headless';
 export const SERVICE_NAME_LABEL = 'kubernetes.io/service-name';
 /** Of a Node. */
 export const ZONE_LABEL = 'topology.kubernetes.io/zone';
-/** Of a Node: its agent takes requests for direct return, as `geneve/1` or, with another port than 6081, `geneve/1:7081`. */
-export const DIRECT_RETURN_ANNOTATION = 'fairlead.io/direct-return';
 /** Of a slice: when the change behind it happened, for the programming latency metric. */
 export const TRIGGER_TIME_ANNOTATION = 'endpoints.kubernetes.io/last-change-trigger-time';

@@ -4,13 +4,13 @@
 // without them: nothing that served is lost. Pure.
 import { ANNOTATION_ROWS } from '../model/annotations.ts';
 import { annotationField } from '../model/fields.ts';
-import { DIRECT_RETURN_ANNOTATION } from '../model/labels.ts';
+import { OWN_ANNOTATIONS } from '../model/node/own-annotations.ts';
 import type { Projection, Rejection } from '../model/types.ts';
 
 /** Left out, a default takes their place: who is served stays the same, and the rest of the object must go on to follow. */
 const LEFT_OUT: ReadonlySet<string> = new Set([
   ...ANNOTATION_ROWS.filter(({ isMinor }) => isMinor).map(({ name }) => annotationField(name)),
-  annotationField(DIRECT_RETURN_ANNOTATION),
+  ...OWN_ANNOTATIONS.map(annotationField),
   'metadata.creationTimestamp',
 ]);
 

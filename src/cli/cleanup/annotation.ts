@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `cleanup` and the annotation for direct return of this Node, which its agent has written: other nodes would go on sending.
+// `cleanup` and the annotations of this Node that its agent has written: other nodes would go on sending.
 import { FairleadError, reasonOf } from '../../errors.ts';
-import { DIRECT_RETURN_ANNOTATION } from '../../model/labels.ts';
+import { OWN_ANNOTATIONS } from '../../model/node/own-annotations.ts';
 import { readAnnotated, takeBackAnnotation } from '../../source/apiserver/annotated.ts';
 import { packageVersion } from '../../sys/package.ts';
 import { print } from '../output.ts';
@@ -17,14 +17,15 @@ export interface OwnAnnotation {
 export async function findAnnotation(runDir: string): Promise<OwnAnnotation | undefined> {
   const facts = await readAnnotated(runDir);
   if (facts === undefined) return undefined;
-  const text = `annotation ${DIRECT_RETURN_ANNOTATION} of Node ${facts.node}`;
+  const text = `annotation ${OWN_ANNOTATIONS.join(', ')} of Node ${facts.node}`;
+  const removals = OWN_ANNOTATIONS.map((name) => `${name}-`).join(' ');
   const takeBack = async (): Promise<FairleadError | undefined> => {
     try {
       await takeBackAnnotation(runDir, facts, `fairlead/${packageVersion()} (cleanup)`);
     } catch (error) {
       return new FairleadError(
         'CLEANUP_FAILED',
-        `${text} is not removed (${reasonOf(error)}), and other nodes may go on sending requests to it: run kubectl annotate node ${facts.node} ${DIRECT_RETURN_ANNOTATION}-`,
+        `${text} is not removed (${reasonOf(error)}), and other nodes may go on sending requests to it: run kubectl annotate node ${facts.node} ${removals}`,
       );
     }
     print(`removed ${text}`);

@@ -13,6 +13,7 @@ import { isOfObject, problemText } from '../../model/problem.ts';
 import type { FrontendCounts, Health } from '../../observe/health.ts';
 import type { Status } from '../../observe/status.ts';
 import { aligned } from './columns.ts';
+import { directReturnLines } from './direct-return/lines.ts';
 import { onNodeLines } from './on-node/section.ts';
 import { STATE_TEXT } from './state.ts';
 
@@ -142,26 +143,6 @@ const limitationLines = (name: string, limitations: Status['limitations']): read
   limitations
     .filter(({ dataplane }) => dataplane === name)
     .map(({ reason }) => ['Limit', `${name}: ${reason}`]);
-
-/** `4 of 5 other nodes take requests`. */
-function directReturnLines({ directReturn }: Report): readonly Line[] {
-  if (directReturn === undefined) return [];
-  const { willing, known, cookies } = directReturn;
-  return [
-    ['Direct', `return: ${willing} of ${known} other nodes take requests`],
-    ...(cookies === undefined ? [] : [['Cookies', cookiesText(cookies)] as const]),
-  ];
-}
-
-type Cookies = NonNullable<NonNullable<Status['directReturn']>['cookies']>;
-
-/** `5f0c1d2e sent, 5f0c1d2e and none taken`. */
-function cookiesText({ sent, taken, problem }: Cookies): string {
-  const text = taken.every((one) => one === sent && one === 'none')
-    ? 'none: requests are taken from whoever uses the address of a node; set --direct-return-secret-file'
-    : `${sent} sent, ${taken.join(' and ')} taken`;
-  return problem === undefined ? text : `${text}; ${problem}`;
-}
 
 /** `11 hooks on /sys/fs/cgroup`, `3 adopted from the previous agent`. */
 function hookTexts({ hooks, cgroupRoot }: Report): readonly string[] {

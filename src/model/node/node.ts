@@ -4,11 +4,11 @@
 
 import { canonicalAddress, canonicalPrefix } from '../../lib/ip.ts';
 import { isAbsent, isRecord, shown } from '../../lib/json.ts';
+import { readDirectReturn } from '../direct-return/annotation.ts';
 import { labelText, readLabels, readList, readRecord, readString } from '../fields.ts';
 import { ZONE_LABEL } from '../labels.ts';
 import { collectRejections, type Reject } from '../rejection-collector.ts';
 import type { Node, ObjectRef, Projection } from '../types.ts';
-import { readDirectReturn } from './direct-return.ts';
 
 /** Never throws, whatever `object` is. */
 export function projectNode(ref: ObjectRef, object: unknown): Projection<Node> {

@@ -13,7 +13,7 @@ import {
 } from '../../lib/ip.ts';
 import { compareText } from '../../lib/names.ts';
 import { CHOICES, type ServiceChoices } from '../../model/annotations.ts';
-import { GENEVE_PORT } from '../../model/node/direct-return.ts';
+import { GENEVE_PORT } from '../../model/direct-return/annotation.ts';
 import type { Family, Node, PerFamily } from '../../model/types.ts';
 import type { NodeSockets } from '../node-sockets/frontends.ts';
 import type { LocalDetector, NodeFacts, Peer, Plan, PlanSettings } from '../types.ts';

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an agent keeps on disk as long as its Node has the annotation for direct return: the Node, the API servers and where its
-// credentials are. `cleanup` takes the annotation back by it, when no agent runs any more.
+// What an agent keeps on disk as long as its Node has annotations of the agent: the Node, the API servers and where its
+// credentials are. `cleanup` takes the annotations back by it, when no agent runs any more.
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isRecord, recordOrEmpty } from '../../lib/json.ts';
-import { DIRECT_RETURN_ANNOTATION } from '../../model/labels.ts';
+import { OWN_ANNOTATIONS } from '../../model/node/own-annotations.ts';
 import { SYSTEM_CLOCK } from '../../sys/clock.ts';
 import { type CredentialSource, openCredentials } from './auth/credentials.ts';
 import { readRemembered } from './transport/remembered.ts';
@@ -22,7 +22,7 @@ export interface Annotated {
   readonly credentials: CredentialSource;
 }
 
-/** undefined: no agent has left the annotation, or nobody can tell any more. */
+/** undefined: no agent has left an annotation, or nobody can tell any more. */
 export async function readAnnotated(runDir: string): Promise<Annotated | undefined> {
   try {
     const document: unknown = JSON.parse(await readFile(join(runDir, FILE), 'utf8'));
@@ -44,7 +44,7 @@ export async function writeAnnotated(runDir: string, facts: Annotated | undefine
   await rename(`${path}.new`, path);
 }
 
-/** Removes the annotation, if the Node is there and still has it, and then the file. Throws if no server lets it. */
+/** Removes the annotations, if the Node is there and still has one, and then the file. Throws if no server lets it. */
 export async function takeBackAnnotation(
   runDir: string,
   { node, servers, credentials }: Annotated,
@@ -61,7 +61,7 @@ export async function takeBackAnnotation(
     const path = `/api/v1/nodes/${node}`;
     if (await hasAnnotation(transport, path, ring.all().length)) {
       await transport.patch(path, {
-        metadata: { annotations: { [DIRECT_RETURN_ANNOTATION]: null } },
+        metadata: { annotations: Object.fromEntries(OWN_ANNOTATIONS.map((name) => [name, null])) },
       });
     }
   } finally {
@@ -75,7 +75,7 @@ async function hasAnnotation(transport: Transport, path: string, tries: number):
   try {
     const { metadata } = recordOrEmpty(await transport.json(path, new AbortController()));
     const { annotations } = recordOrEmpty(metadata);
-    return recordOrEmpty(annotations)[DIRECT_RETURN_ANNOTATION] !== undefined;
+    return OWN_ANNOTATIONS.some((name) => recordOrEmpty(annotations)[name] !== undefined);
   } catch (error) {
     if (error instanceof ApiError && error.status === 404) return false;
     const isAnswer = error instanceof ApiError && error.status < 500;

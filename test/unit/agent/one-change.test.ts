@@ -8,7 +8,7 @@ import { NO_FEATURES } from '../../../src/engines/bpf/features.ts';
 import { followPing } from '../../../src/engines/bpf/rows/ping.ts';
 import type { ComposedDataplane } from '../../../src/engines/dataplane.ts';
 import { createRouter } from '../../../src/engines/router/router.ts';
-import { createDirectReturn } from '../../../src/instance/direct-return.ts';
+import { createDirectReturn } from '../../../src/instance/direct-return/direct-return.ts';
 import { persistentMap } from '../../../src/lib/persistent/map.ts';
 import { createLogger } from '../../../src/log.ts';
 import type { ObjectChange } from '../../../src/model/types.ts';

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // When an agent follows other Nodes, and when it says that this one takes requests for direct return.
 import { beforeEach, expect, test } from 'vitest';
-import { createDirectReturn, type DirectReturn } from '../../../src/instance/direct-return.ts';
+import {
+  createDirectReturn,
+  type DirectReturn,
+} from '../../../src/instance/direct-return/direct-return.ts';
 import type { ObjectChange } from '../../../src/model/types.ts';
 import type { Plan } from '../../../src/plan/types.ts';
 import { FakeClock } from '../source/apiserver/support/fake-clock.ts';

@@ -4,7 +4,7 @@
 // or may send them because of what an earlier agent has written to the Node, and knows all other nodes: until then the
 // kernel tells those that send that it is closed. It stays open, also for the next agent: requests of flows that exist
 // come after the last Service has changed its mind.
-import { GENEVE_PORT } from '../../../model/node/direct-return.ts';
+import { GENEVE_PORT } from '../../../model/direct-return/annotation.ts';
 import { FAMILIES } from '../../../model/types.ts';
 import type { Plan } from '../../../plan/types.ts';
 import type { Network, NetworkFollower } from '../../../sys/netlink/network.ts';

@@ -8,7 +8,14 @@ import { portFailure, type Satellite, type Sync } from '../rows/satellites/sync.
 import type { PreparedPort } from '../rows/service-port/update.ts';
 import { writeFailure } from '../state/failure.ts';
 import type { Ledger } from '../state/ledger.ts';
-import { localBackendKey, withoutBackends } from './held-backends.ts';
+import { auditDirect } from './audit.ts';
+import { followNodes } from './backend-nodes.ts';
+import {
+  adoptLocalBackends,
+  localBackendKey,
+  repairLocalBackends,
+  withoutBackends,
+} from './held-backends.ts';
 
 export const LOCAL_BACKENDS: Satellite = {
   put(sync) {
@@ -24,6 +31,10 @@ export const LOCAL_BACKENDS: Satellite = {
       gone.map(({ id }) => id),
     );
   },
+  adopt: adoptLocalBackends,
+  repair: repairLocalBackends,
+  follow: (ledger, { peers }) => followNodes(ledger, peers),
+  audit: auditDirect,
 };
 
 const isExternal = (port: ServicePortPlan | undefined): boolean =>

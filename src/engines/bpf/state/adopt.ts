@@ -7,7 +7,6 @@ import { resultOf } from '../../../lib/steps.ts';
 import { FAMILIES, type Family } from '../../../model/types.ts';
 import { lookupOf } from '../../../plan/decide/balancing.ts';
 import { frontendText } from '../../entry.ts';
-import { adoptLocalBackends } from '../direct-return/held-backends.ts';
 import {
   BACKEND_STATE,
   backendServiceOffset,
@@ -28,6 +27,7 @@ import {
 } from '../layout/layout.ts';
 import { portKeyOf } from '../layout/names.ts';
 import { addRange, PODS, rangeValueOf } from '../rows/satellites/range-registry.ts';
+import { SATELLITES } from '../rows/satellites/satellites.ts';
 import { countFrontend } from '../rows/satellites/service-ranges.ts';
 import { digestOf } from '../rows/service-port/lookup-content.ts';
 import { readEntries, readRun } from '../rows/service-port/runs.ts';
@@ -42,6 +42,7 @@ import {
   createPortRecord,
   frontendIdOf,
   type Ledger,
+  type Orphan,
   type PortRecord,
   type SetRecord,
   type SourceRange,
@@ -63,11 +64,6 @@ export interface Adopted {
   readonly orphans: readonly Orphan[];
   /** Source ranges of no known service port: their service ids are not used until these are deleted. */
   readonly strayRanges: readonly SourceRange[];
-}
-
-export interface Orphan {
-  readonly family: Family;
-  readonly id: number;
 }
 
 type PortsById = ReadonlyMap<number, PortRecord>;
@@ -100,7 +96,7 @@ export function* adoptInSteps(tables: Tables): Generator<void, Adopted> {
     yield;
   }
   const strayRanges = adoptRanges(ledger, ranges, ports);
-  adoptLocalBackends(ledger);
+  for (const satellite of SATELLITES) satellite.adopt?.(ledger);
   return { ledger, stray, orphans, strayRanges };
 }
 

@@ -4,8 +4,6 @@
 // but replaced by a new one. Reads Tables; deletes only frontends and source ranges without an owner.
 import { FAMILIES, type Family } from '../../../model/types.ts';
 import { type Entry, frontendEntry, frontendText } from '../../entry.ts';
-import { nodeAddressOf } from '../direct-return/backend-nodes.ts';
-import { encodeNodeAddress } from '../direct-return/direct-layout.ts';
 import {
   decodeFrontendKey,
   decodeRangeKey,
@@ -17,6 +15,7 @@ import {
 } from '../layout/layout.ts';
 import { nameOf } from '../layout/names.ts';
 import { forgetRange, PODS, rangeIdOf, rangeValueOf } from '../rows/satellites/range-registry.ts';
+import { SATELLITES } from '../rows/satellites/satellites.ts';
 import { digestOf } from '../rows/service-port/lookup-content.ts';
 import { readEntries, readRun } from '../rows/service-port/runs.ts';
 import { isEqual } from '../rows/service-port/sets.ts';
@@ -32,7 +31,7 @@ import {
   type SourceRange,
   tableBlock,
 } from './ledger.ts';
-import { element, storeWords } from './tables.ts';
+import { element } from './tables.ts';
 
 const isSame = (a: Uint8Array, b: Uint8Array): boolean =>
   a.length === b.length && a.every((byte, index) => byte === b[index]);
@@ -44,7 +43,7 @@ const isSame = (a: Uint8Array, b: Uint8Array): boolean =>
 export function* findDrift(ledger: Ledger): Generator<readonly Entry[]> {
   for (const port of allPorts(ledger)) {
     yield [...auditName(ledger, port), ...auditSets(ledger, port), ...auditBackends(ledger, port)];
-    yield auditDirect(ledger, port);
+    yield SATELLITES.flatMap((satellite) => satellite.audit?.(ledger, port) ?? []);
   }
   for (const family of FAMILIES) {
     const seen = new Set<string>();
@@ -198,41 +197,4 @@ function* auditMissing(
     }
     yield [];
   }
-}
-
-// The full check of what direct return needs to know: fl_backend_node and fl_local_be. Written anew in place, because only
-// requests of direct return read them.
-const auditDirect = (ledger: Ledger, port: PortRecord): readonly Entry[] =>
-  port.backends.flatMap((id) => [...auditNode(ledger, port, id), ...auditLocal(ledger, port, id)]);
-
-function auditNode(ledger: Ledger, port: PortRecord, id: number): readonly Entry[] {
-  const table = ledger.tables.direct?.backendNode;
-  const address = nodeAddressOf(ledger, port.family, id);
-  if (table === undefined || address === undefined) return [];
-  const wanted = encodeNodeAddress(address);
-  if (isSame(element(table, id), wanted)) return [];
-  storeWords(table, id, wanted);
-  return [entryOf(ledger, port, id, 'node', 'differs')];
-}
-
-function auditLocal(ledger: Ledger, port: PortRecord, id: number): readonly Entry[] {
-  const table = ledger.tables.direct?.localBackend;
-  const key = ledger.localBackends.get(id);
-  if (table === undefined || key === undefined) return [];
-  const held = table.get(key);
-  if (held !== undefined && isSame(held, encodeU32(id))) return [];
-  table.put([key], [encodeU32(id)]);
-  return [entryOf(ledger, port, id, 'key', held === undefined ? 'is missing' : 'differs')];
-}
-
-function entryOf(
-  { caches }: Ledger,
-  { family, key }: PortRecord,
-  id: number,
-  part: 'node' | 'key',
-  what: string,
-): Entry {
-  const backend = caches.backend[family].text(id);
-  const text = `${part} for direct return of backend ${backend} (id ${id}) of ${key} ${what}`;
-  return { id: { kind: 'backend', family, backend }, text };
 }

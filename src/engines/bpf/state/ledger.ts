@@ -95,6 +95,12 @@ export interface SourceRange {
   isRetired: boolean;
 }
 
+/** A backend in the table that belongs to no service port. */
+export interface Orphan {
+  readonly family: Family;
+  readonly id: number;
+}
+
 export interface Retired {
   readonly backends: { readonly family: Family; readonly id: number }[];
   readonly blocks: BlockRun[];

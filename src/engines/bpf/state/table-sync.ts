@@ -4,12 +4,11 @@
 import type { Plan, ServiceKey } from '../../../plan/types.ts';
 import type { FailedEntry, SyncReport } from '../../dataplane.ts';
 import type { Entry } from '../../entry.ts';
-import { followNodes } from '../direct-return/backend-nodes.ts';
-import { repairLocalBackends } from '../direct-return/held-backends.ts';
 import { BACKEND_STATE, backendStateOffset } from '../layout/layout.ts';
 import { makeTables } from '../rows/lookup-tables.ts';
 import { createNodeAddresses, type NodeAddresses } from '../rows/satellites/node.ts';
 import { deleteRetired, retireRange } from '../rows/satellites/range-registry.ts';
+import { SATELLITES } from '../rows/satellites/satellites.ts';
 import { applyDetector } from '../rows/satellites/source-ranges.ts';
 import { freeOrphans } from '../rows/service-port/backends.ts';
 import { endBases, type IsOver } from '../rows/service-port/base.ts';
@@ -80,7 +79,7 @@ export function createTableSync(tables: Tables, waitGracePeriod: () => Promise<v
     // Only now do no frontends lead to them.
     freeOrphans(ledger, orphans);
     orphans = [];
-    repairLocalBackends(ledger);
+    for (const satellite of SATELLITES) satellite.repair?.(ledger);
     for (const range of strayRanges) retireRange(ledger, range);
     ledger.retired.serviceIds.push(...rangeIdsWithin(strayRanges, tables.serviceName.capacity));
     strayRanges = [];
@@ -113,7 +112,9 @@ export function createTableSync(tables: Tables, waitGracePeriod: () => Promise<v
     isLosing: (plan, service) => isLosing(ledger, plan, service),
     allServices: (plan) => new Set([...ledger.services.keys(), ...plan.services.keys()]),
     nodeAddresses: createNodeAddresses(tables),
-    followNodes: ({ peers }) => followNodes(ledger, peers),
+    followNodes: (node) => {
+      for (const satellite of SATELLITES) satellite.follow?.(ledger, node);
+    },
     applyDetector: (plan) => applyDetector(ledger, plan),
     findDrift: () => findDrift(ledger),
     releaseRetired() {

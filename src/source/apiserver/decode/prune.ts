@@ -4,12 +4,13 @@
 
 import { isRecord, type JsonRecord, recordOrEmpty } from '../../../lib/json.ts';
 import { ANNOTATION_ROWS } from '../../../model/annotations.ts';
-import { DIRECT_RETURN_ANNOTATION, TRIGGER_TIME_ANNOTATION } from '../../../model/labels.ts';
+import { TRIGGER_TIME_ANNOTATION } from '../../../model/labels.ts';
+import { OWN_ANNOTATIONS } from '../../../model/node/own-annotations.ts';
 import type { Intern } from './intern.ts';
 
 const KEPT_ANNOTATIONS: readonly string[] = [
   TRIGGER_TIME_ANNOTATION,
-  DIRECT_RETURN_ANNOTATION,
+  ...OWN_ANNOTATIONS,
   ...ANNOTATION_ROWS.map(({ name }) => name),
 ];
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each dimension that is off by default is a folder on each side: it is deleted here, in a copy of the tree, and the rest compiles.
-import { execFile } from 'node:child_process';
+// Each dimension that is off by default is a folder on each side: it is deleted here, in a copy of the tree, and the rest
+// compiles, in TypeScript and in C. Of one that has seams, all but these compile.
+import { execFile, spawnSync } from 'node:child_process';
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -13,22 +14,51 @@ const ROOT = new URL('../../../..', import.meta.url).pathname;
 const tree = readTree(ROOT);
 const product = tree.filter(({ path }) => /^(src|bpf)\//.test(path));
 
-/** What tsc says of these files. */
-async function compile(files: readonly SourceFile[]): Promise<string> {
+/** A folder with these files alone. */
+async function copyOf(files: readonly SourceFile[]): Promise<string> {
   const root = await mkdtemp(join(tmpdir(), 'fairlead-without-'));
   onTestFinished(() => rm(root, { recursive: true }));
-  const config = tree.find(({ path }) => path === 'tsconfig.json');
-  for (const { path, lines } of [...files, ...(config === undefined ? [] : [config])]) {
+  for (const { path, lines } of files) {
     await mkdir(dirname(join(root, path)), { recursive: true });
     await writeFile(join(root, path), lines.join('\n'));
   }
+  return root;
+}
+
+/** What tsc says of these files. */
+async function compile(files: readonly SourceFile[]): Promise<string> {
+  const root = await copyOf([...files, ...tree.filter(({ path }) => path === 'tsconfig.json')]);
   for (const name of ['node_modules', 'package.json', 'native'])
     await symlink(join(ROOT, name), join(root, name));
   const tsc = join(ROOT, 'node_modules/.bin/tsc');
-  return promisify(execFile)(tsc, ['--noEmit', '-p', root]).then(
+  return promisify(execFile)(tsc, ['--noEmit', '-p', root], { cwd: root }).then(
     () => '',
     ({ stdout }: { readonly stdout: string }) => stdout,
   );
+}
+
+const PROGRAM = /^bpf\/(packet|socket|probe)\/.*\.bpf\.c$/;
+/** As in bpf/Makefile. */
+const CLANG = ['clang-19', 'clang'].find((name) => spawnSync(name, ['--version']).status === 0);
+const ARCH_HEADERS = `/usr/include/${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}-linux-gnu`;
+
+/** What clang says of these programs. */
+async function compileC(files: readonly SourceFile[]): Promise<string> {
+  const root = await copyOf(files);
+  const programs = files.map(({ path }) => path).filter((path) => PROGRAM.test(path));
+  expect(programs.length).toBeGreaterThan(5);
+  const flags = ['-O2', '-target', 'bpf', '-mcpu=v3', '-std=gnu11', '-Wall', '-Wextra', '-Werror'];
+  const found = programs.map((path) =>
+    promisify(execFile)(
+      CLANG ?? 'clang',
+      [...flags, '-fsyntax-only', '-I.', '-idirafter', ARCH_HEADERS, path.replace(/^bpf\//, '')],
+      { cwd: join(root, 'bpf') },
+    ).then(
+      () => '',
+      ({ stderr }: { readonly stderr: string }) => stderr,
+    ),
+  );
+  return (await Promise.all(found)).join('');
 }
 
 describe.each(Object.entries(DIMENSIONS))('%s', (_, dimension) => {
@@ -50,8 +80,20 @@ describe.each(Object.entries(DIMENSIONS))('%s', (_, dimension) => {
     expect(seams.filter((path) => !found.has(path))).toEqual([]);
   });
 
-  test.skipIf(dimension.seams !== undefined)('can be deleted', async () => {
+  test('can be deleted but for its seams', async () => {
     expect(files.length).toBeLessThan(product.length);
-    expect(await compile(files.filter(({ path }) => path.startsWith('src/')))).toBe('');
+    const said = await compile(files.filter(({ path }) => path.startsWith('src/')));
+    const lines = said.split('\n').filter((line) => /^\S/.test(line));
+    const isOfSeam = (line: string): boolean =>
+      (dimension.seams ?? []).some((path) => line.startsWith(`${path}(`));
+    expect(lines.filter((line) => !isOfSeam(line))).toEqual([]);
+  });
+
+  const ofC = dimension.folders.filter((folder) => folder.startsWith('bpf/'));
+  const isCut = dimension.seams?.some((path) => path.startsWith('bpf/')) !== true;
+  test.runIf(CLANG !== undefined && ofC.length > 0 && isCut)('can be deleted in C', async () => {
+    const rest = files.filter(({ path }) => path.startsWith('bpf/'));
+    expect(rest.length).toBeLessThan(product.filter(({ path }) => path.startsWith('bpf/')).length);
+    expect(await compileC(rest)).toBe('');
   });
 });

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // One run of applyPlan, as the satellites see it, and how a port is taken out of it.
 import type { Family } from '../../../../model/types.ts';
-import type { ServicePortPlan } from '../../../../plan/types.ts';
+import type { NodeFacts, ServicePortPlan } from '../../../../plan/types.ts';
 import type { FailedEntry } from '../../../dataplane.ts';
+import type { Entry } from '../../../entry.ts';
 import type { FrontendRecord, Ledger, PortRecord } from '../../state/ledger.ts';
 import { type PreparedPort, undoPort } from '../service-port/update.ts';
 
@@ -24,6 +25,14 @@ export interface Satellite {
   put(sync: Sync): void;
   /** After every removed frontend has been deleted. */
   remove(sync: Sync): void;
+  /** Into the ledger, what an earlier agent has written. */
+  adopt?(ledger: Ledger): void;
+  /** Once every Service is programmed: what an earlier agent has left, or was lost. */
+  repair?(ledger: Ledger): void;
+  /** What depends on the nodes. Cheap if nothing changed. */
+  follow?(ledger: Ledger, node: NodeFacts): void;
+  /** Written anew in place, and reported. */
+  audit?(ledger: Ledger, port: PortRecord): readonly Entry[];
 }
 
 type Failure = Pick<FailedEntry, 'code' | 'map' | 'reason' | 'isServed'>;

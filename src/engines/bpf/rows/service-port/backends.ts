@@ -12,9 +12,8 @@ import {
   backendStateOffset,
 } from '../../layout/layout.ts';
 import { nameOf } from '../../layout/names.ts';
-import type { Orphan } from '../../state/adopt.ts';
 import { type Allocation, TableFull } from '../../state/allocation/allocation.ts';
-import { allPorts, type Ledger, type PortRecord } from '../../state/ledger.ts';
+import { allPorts, type Ledger, type Orphan, type PortRecord } from '../../state/ledger.ts';
 import { clear } from '../../state/tables.ts';
 
 const ascending = (a: number, b: number): number => a - b;

@@ -3,9 +3,9 @@
 // return, in which version of the tunnel, and at which port. Another version is another agent's affair.
 import { type JsonRecord, shown } from '../../lib/json.ts';
 import { annotationField, readAnnotation } from '../fields.ts';
-import { DIRECT_RETURN_ANNOTATION } from '../labels.ts';
 import type { Reject } from '../rejection-collector.ts';
 
+export const DIRECT_RETURN_ANNOTATION = 'fairlead.io/direct-return';
 /** The UDP port of Geneve (RFC 8926). */
 export const GENEVE_PORT = 6081;
 /** The tunnel and the version of its option. */

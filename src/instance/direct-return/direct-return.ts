@@ -4,17 +4,20 @@
 // that does not know it. The annotation stays when the last Service has changed its mind, because flows that exist go on; it
 // goes when the dataplane of this node cannot do it (any more). For the same reason an agent goes on following Nodes when an
 // earlier one did: its Node has the annotation, or flows may exist.
-import { reasonOf } from '../errors.ts';
-import { type Backoff, createBackoff } from '../lib/backoff.ts';
-import type { Clock } from '../lib/clock.ts';
-import { isRecord, recordOrEmpty } from '../lib/json.ts';
-import type { Logger } from '../log.ts';
-import { DIRECT_RETURN_ANNOTATION } from '../model/labels.ts';
-import { directReturnText, GENEVE_PORT } from '../model/node/direct-return.ts';
-import type { Problem } from '../model/problem.ts';
-import type { ObjectChange } from '../model/types.ts';
-import type { Plan } from '../plan/types.ts';
-import type { Source } from '../source/source.ts';
+import { reasonOf } from '../../errors.ts';
+import { type Backoff, createBackoff } from '../../lib/backoff.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { isRecord, recordOrEmpty } from '../../lib/json.ts';
+import type { Logger } from '../../log.ts';
+import {
+  DIRECT_RETURN_ANNOTATION,
+  directReturnText,
+  GENEVE_PORT,
+} from '../../model/direct-return/annotation.ts';
+import type { Problem } from '../../model/problem.ts';
+import type { ObjectChange } from '../../model/types.ts';
+import type { Plan } from '../../plan/types.ts';
+import type { Source } from '../../source/source.ts';
 
 export interface DirectReturnParts {
   readonly nodeName: string;

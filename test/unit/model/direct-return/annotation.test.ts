@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, it } from 'vitest';
-import { directReturnText } from '../../../../src/model/node/direct-return.ts';
+import { directReturnText } from '../../../../src/model/direct-return/annotation.ts';
 import { projectNode } from '../../../../src/model/node/node.ts';
 
 const FIELD = 'metadata.annotations["fairlead.io/direct-return"]';
