@@ -53,18 +53,24 @@ workers() {
   esac
 }
 
-# run STAGE PROJECT [NAME=VALUE...]: one vitest project, with extra environment. Each of the ten thousand Nodes of a whole
+# vitest_run REPORT PROJECT [NAME=VALUE...]: the files of `only`, with extra environment. Each of the ten thousand Nodes of a whole
 # run would read the certificates of NODE_EXTRA_CA_CERTS first, for 0.04 s of CPU time; what makes images downloads with them.
-run() {
-  local code=0 counts lines seconds=$SECONDS report=$reports/$1.json unneeded=(-u NODE_EXTRA_CA_CERTS)
-  say "=== $1"
+vitest_run() {
+  local report=$reports/$1.json unneeded=(-u NODE_EXTRA_CA_CERTS)
   rm -f "$report"
-  case $1 in image | e2e) unneeded=() ;; esac
+  case $2 in image | e2e) unneeded=() ;; esac
   env "${unneeded[@]}" FAIRLEAD_WORKERS="$(workers "$2")" "${@:3}" vitest run --project "$2" "${only[@]}" --passWithNoTests \
-    --reporter=default --reporter=json --outputFile.json="$report" </dev/null || code=$?
-  mapfile -t lines < <(node scripts/stages/results.mjs "$report" "$code")
+    --reporter=default --reporter=json --outputFile.json="$report" </dev/null
+}
+
+# run STAGE PROJECT [NAME=VALUE...]: one vitest project.
+run() {
+  local code=0 counts lines seconds=$SECONDS
+  say "=== $1"
+  vitest_run "$@" || code=$?
+  mapfile -t lines < <(node scripts/stages/results.mjs "$reports/$1.json" "$code")
   read -ra counts <<<"${lines[0]}"
-  if ((${#lines[@]} > 1)); then printf '%s\n' "${lines[@]:1}" >>"$results/failures"; fi
+  if ((${#lines[@]} > 1)); then note_failed "$1" "$2" "$(printf '%s\n' "${lines[@]:1}")" "${@:3}"; fi
   add "$1" "${counts[@]}" "$((SECONDS - seconds)) s"
 }
 

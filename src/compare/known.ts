@@ -49,7 +49,7 @@ export const KNOWN: readonly KnownDifference[] = [
   {
     name: 'neighbour-reaches-loopback',
     rules: 'a neighbour reaches NodePorts with packets to 127.0.0.1',
-    plan: 'packets to a loopback address that come by a device are dropped',
+    plan: 'drops packets to a loopback address that come by a device',
     modes: ALL,
     holds: ({ destination, plan, rules, clients }) =>
       isLoopback(destination.address) &&
@@ -59,8 +59,9 @@ export const KNOWN: readonly KnownDifference[] = [
   },
   {
     name: 'no-loopback-node-ports',
-    rules: 'NodePorts do not answer at loopback addresses',
-    plan: 'they answer processes of the node',
+    rules:
+      'NodePorts do not answer at loopback addresses, or with KEP-6032 (alpha) at 127.0.0.1 by TCP alone',
+    plan: 'NodePorts at 127.0.0.1 answer processes of the node; with the nftables engine nobody',
     modes: ALL,
     holds: ({ destination, plan, rules }) =>
       isLoopback(destination.address) &&
@@ -72,7 +73,7 @@ export const KNOWN: readonly KnownDifference[] = [
   {
     name: 'loopback6-node-ports',
     rules: 'NodePorts answer at [::1], with the feature gate of KEP-6032',
-    plan: 'they do not',
+    plan: 'NodePorts do not answer at [::1]',
     modes: ALL,
     holds: ({ destination, plan, rules }) =>
       destination.address === '::1' && plan.verdict === 'none' && rules.verdict === 'forward',
@@ -91,7 +92,7 @@ export const KNOWN: readonly KnownDifference[] = [
   {
     name: 'unknown-port-passes',
     rules: 'a packet to a port that a ClusterIP does not have follows the routes of the node',
-    plan: 'it is refused',
+    plan: 'refuses it',
     modes: IPTABLES,
     holds: ({ plan, rules }) =>
       plan.verdict === 'reject' && rules.verdict === 'none' && isOfUnknownPort(plan),
@@ -99,7 +100,7 @@ export const KNOWN: readonly KnownDifference[] = [
   {
     name: 'unallocated-cluster-ip',
     rules: 'packets to addresses of the ServiceCIDR that no Service has are dropped',
-    plan: 'they follow the routes of the node',
+    plan: 'leaves them to the routes of the node',
     modes: NFTABLES,
     holds: ({ plan, rules }) =>
       plan.verdict === 'none' &&
@@ -109,7 +110,7 @@ export const KNOWN: readonly KnownDifference[] = [
   {
     name: 'host-passes-without-endpoints',
     rules: 'packets of the node to an external address without endpoints follow the routes',
-    plan: 'they are refused',
+    plan: 'refuses them',
     modes: IPTABLES,
     holds: ({ plan, rules, clients }) =>
       plan.verdict === 'reject' &&
@@ -121,7 +122,7 @@ export const KNOWN: readonly KnownDifference[] = [
   {
     name: 'refusals-by-prefix',
     rules: 'a NodePort without endpoints is refused at every address of the node',
-    plan: 'only where NodePorts answer',
+    plan: 'refuses it only where NodePorts answer',
     modes: IPTABLES,
     holds: ({ plan, rules, isLocal, destination }) =>
       plan.verdict === 'none' && rules.verdict === 'reject' && isLocal(destination.address),
@@ -129,7 +130,7 @@ export const KNOWN: readonly KnownDifference[] = [
   {
     name: 'node-ports-at-primary-address',
     rules: 'without nodePortAddresses, NodePorts answer at the primary address of the node alone',
-    plan: 'they answer at every address of the node',
+    plan: 'NodePorts answer at every address of the node',
     modes: NFTABLES,
     holds: ({ plan, rules, isLocal, isNamed, destination }) =>
       plan.verdict !== 'none' &&
@@ -140,7 +141,7 @@ export const KNOWN: readonly KnownDifference[] = [
   {
     name: 'ranges-need-endpoints',
     rules: 'source ranges of a Service without endpoints have no effect',
-    plan: 'clients outside the ranges are dropped',
+    plan: 'drops clients outside the ranges',
     modes: ALL,
     holds: ({ plan, rules }) =>
       isByRanges(plan) && says(plan, NO_ENDPOINTS) && rules.verdict !== 'forward',
@@ -148,7 +149,7 @@ export const KNOWN: readonly KnownDifference[] = [
   {
     name: 'unreadable-range-ignored',
     rules: 'a source range that cannot be read is ignored; if none is left, everybody is admitted',
-    plan: 'it admits nobody, and is reported',
+    plan: 'the range admits nobody, and is reported',
     modes: ALL,
     holds: ({ plan, rules, claim }) =>
       isByRanges(plan) &&
@@ -158,21 +159,21 @@ export const KNOWN: readonly KnownDifference[] = [
   {
     name: 'external-ip-bypasses-ranges',
     rules: 'source ranges have no effect on a load balancer address that is also an external IP',
-    plan: 'they have',
+    plan: 'source ranges have effect there',
     modes: IPTABLES,
     holds: ({ plan, rules }) => isByRanges(plan) && isServed(rules) && says(rules, 'external IP'),
   },
   {
     name: 'rejected-field',
     rules: 'a field that the API server would refuse counts in part',
-    plan: 'the field is rejected, and reported',
+    plan: 'rejects the field, and reports it',
     modes: ALL,
     holds: ({ claim }) => (claim?.rejected.length ?? 0) > 0,
   },
   {
     name: 'hairpin-of-another-node',
     rules: 'a backend of another node that asks through this one sees its own address',
-    plan: 'it sees the address of this node',
+    plan: 'the backend sees the address of this node',
     modes: NFTABLES,
     holds: ({ part, plan }) => part === 'hairpin' && says(plan, ELSEWHERE),
   },

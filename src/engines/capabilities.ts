@@ -39,6 +39,8 @@ export interface Capabilities {
   readonly knowsNode: boolean;
   /** NodePorts never answer at loopback addresses; absent: as the settings say. */
   readonly answersLoopback?: false;
+  /** A backend that is its own client is masqueraded only if it is on this node; absent: wherever it is. */
+  readonly masqueradesItself?: false;
   /** The sockets of single cgroups can be left alone. */
   readonly canBypass: boolean;
   /** How many clients session affinity remembers for each endpoint; undefined: as many as a map of all Services holds. */
@@ -164,6 +166,7 @@ export const nftablesCapabilities = (families: readonly Family[]): Capabilities 
   ...iptablesCapabilities(families, AFFINITY_SET_CLIENTS),
   dataplane: 'nftables',
   answersLoopback: false,
+  masqueradesItself: false,
 });
 
 /** On a node with both families. */

@@ -10,6 +10,8 @@ export const LIMITATIONS = {
   NODE_SOCKETS:
     'sockets of the node are not told from those of pods: NodePorts do not answer at 127.0.0.1, and processes of the node may bind them',
   LOOPBACK: 'NodePorts do not answer at loopback addresses',
+  HAIRPIN:
+    'a backend of another node that asks through this one, and gets itself, sees its own address',
   BYPASS: 'no cgroup can be bypassed',
   AFFINITY_CLIENTS: 'session affinity remembers %d clients for each endpoint',
   ALGORITHMS: 'backends are chosen at random instead of by %a',
@@ -28,6 +30,7 @@ export type LimitationCode = keyof typeof LIMITATIONS;
 export function limitationsOf(capabilities: Capabilities): readonly Limitation<LimitationCode>[] {
   const { dataplane, serves, countsConnections, knowsNode, canBypass } = capabilities;
   const { affinityClients, directReturn, noDirectReturn, answersLoopback } = capabilities;
+  const { masqueradesItself } = capabilities;
   const { relays, slowRelay } = capabilities;
   const missing = ALGORITHM_NAMES.filter((name) => !capabilities.algorithms.includes(name));
   const unweighted = missing.filter((name) => !name.startsWith('weighted-'));
@@ -35,6 +38,7 @@ export function limitationsOf(capabilities: Capabilities): readonly Limitation<L
     COUNTERS: !countsConnections,
     NODE_SOCKETS: !knowsNode,
     LOOPBACK: answersLoopback === false,
+    HAIRPIN: masqueradesItself === false,
     BYPASS: !canBypass,
     AFFINITY_CLIENTS: affinityClients !== undefined,
     ALGORITHMS: missing.length > 0,

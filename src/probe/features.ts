@@ -65,7 +65,7 @@ export const FEATURES = {
     group: 'process',
     neededFor: 'entering the network namespaces of pods',
     consequence:
-      'sockets to endpoints that are gone are destroyed in the own network namespace only, those of pods are refused with their next datagram; most of this probe cannot tell',
+      'sockets whose endpoint is gone are destroyed in the own network namespace only. Those of pods are refused with their next datagram. Most of this probe cannot tell',
     remedy: GRANT('CAP_SYS_ADMIN'),
   },
   'bpf()': {

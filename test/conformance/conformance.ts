@@ -6,6 +6,7 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { type Capabilities, keepsLocalClient, servedBy } from '../../src/engines/capabilities.ts';
+import { limitationsOf } from '../../src/engines/limitations.ts';
 import { hostPort } from '../../src/lib/address-bytes.ts';
 import { familyOf, isLoopback } from '../../src/lib/ip.ts';
 import { CLIENT_POSITIONS } from '../../src/plan/decide/traffic-rules.ts';
@@ -112,6 +113,14 @@ function check(
     return 'loopback is no address of another';
   const reason = limitOf(plan, expected.packet, client, capabilities);
   if (reason !== undefined) return reason;
+  const silent = isMartian(expected.packet, client)
+    ? undefined
+    : silenceOf(plan, expected.packet, capabilities);
+  if (silent !== undefined) {
+    const answer = subject.answer({ ...expected, position: client.position, isPacket: false });
+    expect(answer.verdict, `${line}: ${silent}`).toBe('none');
+    return silent;
+  }
   for (const isPacket of waysOf(plan, expected.packet, client, capabilities)) {
     const answer = subject.answer({ ...expected, position: client.position, isPacket });
     const met = {
@@ -179,6 +188,13 @@ const isHairpin = ({ packet, backends }: Expectation): boolean =>
 
 const isMartian = ({ destination }: Packet, { position }: Client): boolean =>
   isLoopback(destination) && position !== 'host';
+
+/** Why nothing answers at a loopback address; undefined: it is served there. */
+function silenceOf(plan: Plan, packet: Packet, capabilities: Capabilities): string | undefined {
+  if (!isLoopback(packet.destination) || matchDestination(plan, packet).kind !== 'frontend')
+    return undefined;
+  return limitationsOf(capabilities).find(({ code }) => code === 'LOOPBACK')?.reason;
+}
 
 /** Why this dataplane does not serve the packet; its tables are checked even for packets it does not see. */
 function limitOf(

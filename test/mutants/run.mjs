@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Would the tests notice? Applies each mutant of mutants.json, one line each, to a temporary copy of the product and runs
-// the tests of lib, model, plan, the stories and the rules of iptables there. Prints `N of M caught`, and fails if too
+// the tests of lib, model, plan, the stories and the rules of both engines there. Prints `N of M caught`, and fails if too
 // many survive. Quick tests first; the laws run only for mutants that survive them. `--only <number>` runs one.
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -17,9 +17,12 @@ const PARTS = ['src', 'test', 'docs', 'package.json', 'tsconfig.json'];
 const ROOMS = [
   ...['test/conformance', 'test/unit/lib', 'test/unit/model', 'test/unit/plan'],
   // Not the goldens, which show every change: what is right is for the laws to find out.
-  'test/unit/engines/iptables/laws',
+  ...['test/unit/engines/iptables/laws', 'test/unit/engines/nftables/laws'],
 ];
-const LAWS = ['test/unit/plan/laws.test.ts', 'test/unit/engines/iptables/laws/random.test.ts'];
+const LAWS = [
+  'test/unit/plan/laws.test.ts',
+  ...['iptables', 'nftables'].map((engine) => `test/unit/engines/${engine}/laws/random.test.ts`),
+];
 
 const CONFIG = `import { defineConfig } from 'vitest/config';
 const include = ${JSON.stringify(ROOMS.map((room) => `${room}/**/*.test.ts`))};

@@ -60,32 +60,47 @@ export async function startColumn(
       timeoutMs: READY_MS,
     });
   }
-  if (hasXdp(name)) {
-    await until(
-      async () => (await statesOfXdp(column)).every((state) => state === 'on') || undefined,
-      {
-        what: `${name}: XDP is on`,
-        timeoutMs: READY_MS,
-      },
-    );
-  }
+  if (hasXdp(name)) await untilXdpIsOn(column);
   return column;
 }
 
-/** Of the two devices that frames pass. A device that lost frames has none any more, and its figures would be tc's. */
+/** Its devices go on one after the other, each after a trial: one that does not says why. */
+async function untilXdpIsOn(column: FrameColumn): Promise<void> {
+  let states: readonly string[] = [];
+  const areOn = async (): Promise<boolean> => {
+    states = await statesOfXdp(column);
+    return states.every(isOn);
+  };
+  const what = `${column.name}: XDP is on`;
+  await until(areOn, { what, timeoutMs: READY_MS }).catch((error: unknown) => {
+    const last = states.join(', ') || 'the agent has not answered';
+    throw new Error(`${what}: not within ${READY_MS} ms: ${last}`, { cause: error });
+  });
+}
+
+/** The two devices that frames pass. */
+const XDP_DEVICES = ['eth0', 'far0'] as const;
+
+/** As `eth0 on`. One that lost frames has none any more, and its figures would be tc's. */
 async function statesOfXdp({ site }: Pick<FrameColumn, 'site'>): Promise<readonly string[]> {
   const { devices } = (await askAgent(fairleadPaths(site, NODE).runDir, '/v1/status')) as Status;
-  return ['eth0', 'far0'].map(
-    (device) => devices.find(({ name }) => name === device)?.xdp?.state ?? 'off',
-  );
+  return XDP_DEVICES.map((name) => {
+    const device = devices.find((one) => one.name === name);
+    return `${name} ${device === undefined ? 'missing' : stateOf(device.xdp)}`;
+  });
+}
+
+const isOn = (state: string): boolean => state.endsWith(' on');
+
+function stateOf(xdp: Status['devices'][number]['xdp']): string {
+  if (xdp === undefined) return 'without XDP';
+  return xdp.reason === '' ? xdp.state : `${xdp.state} (${xdp.reason})`;
 }
 
 export async function mustHaveXdp(column: FrameColumn): Promise<void> {
   if (!hasXdp(column.name)) return;
   const states = await statesOfXdp(column);
-  if (states.some((state) => state !== 'on')) {
-    throw new Error(`${column.name}: XDP is ${states.join(' and ')}`);
-  }
+  if (!states.every(isOn)) throw new Error(`${column.name}: XDP is not on: ${states.join(', ')}`);
 }
 
 export async function stopColumn({ feeder, traffic, proxy }: FrameColumn): Promise<void> {

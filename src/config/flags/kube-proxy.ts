@@ -173,7 +173,7 @@ const SERVICE_FLAGS: readonly FlagRow[] = [
     'iptables-sync-period',
     'duration',
     'iptables.syncPeriod nftables.syncPeriod',
-    'how often the iptables engine looks whether its rules were flushed, and half the age at which a change that is not programmed fails /healthz (default 30s)',
+    'how often the iptables engine checks that its rules are there. A change that is not programmed after twice this time fails /healthz (default 30s)',
   ),
   proxy(
     'iptables-min-sync-period',

@@ -23,7 +23,7 @@ export const AGENT_SETTINGS = {
     ),
     default: '30s',
     help: 'how long a change of the folder waits if it would remove or empty most of ten or more Services (0s: no wait; default 30s)',
-    doc: 'how long a change waits if it would remove or empty more than half of ten or more Services: 0s, or 100ms to 576h. Empty means without an address or an endpoint. While files come back one after the other, the rest waits on. A change made while no agent ran waits, too. A restart begins the wait anew; after a reboot nothing waits',
+    doc: 'how long a change waits if it would remove or empty more than half of ten or more Services: 0s, or 100ms to 576h. Empty means without an address or an endpoint. A restart begins the wait anew; after a reboot nothing waits',
     written: ({ source }) =>
       source.kind === 'manifests' ? formatDuration(source.removalDelayMs) : undefined,
   },
@@ -41,7 +41,7 @@ export const AGENT_SETTINGS = {
     ...choice(['auto', 'bpf', 'iptables', 'nftables', 'userspace']),
     defaultText: 'auto',
     help: 'dataplane: bpf, iptables, nftables, userspace (sockets of the agent, no privilege needed), or auto: bpf, and rules for what this node cannot do with eBPF (default auto)',
-    doc: '`auto` (bpf, and rules for what this node cannot do with eBPF: of nftables, or of iptables where this node uses it), `bpf`, `iptables` or `nftables`. Or `userspace`: sockets of the agent, which need no privilege',
+    doc: '`auto`, `bpf`, `iptables`, `nftables` or `userspace`: see [the mode](#the-mode-and-what-proxymode-says)',
     written: ({ engine }) => engine,
   },
   ephemeral: {
@@ -56,7 +56,7 @@ export const AGENT_SETTINGS = {
     flag: 'take-over',
     ...bool,
     default: false,
-    help: 'take over from an agent that runs with the same --run-dir: it goes on until this one serves, and its ports listen all the while (default: such an agent is an error)',
+    help: 'take over from an agent that runs with the same --run-dir. That agent continues until this one serves, and its ports are answered all the time (default: such an agent is an error)',
     doc: 'continue an agent that runs with the same `runDir`: see [take-over](#take-over)',
     written: ({ own }) => own.takesOver || undefined,
   },

@@ -44,7 +44,7 @@ export const PROGRAM_SETTINGS = {
       sourceRanges: [PROGRAMS_OWN, 'source ranges of Services, and of pods'],
       flows: [
         '1048576',
-        'the most connections of packets, for each family; half-open ones and direct return have [a share](operate.md#when-the-table-is-full). The table begins with room for 65536 and [grows](operate.md#when-the-table-is-full); [what it costs](performance.md#start-and-memory)',
+        'the most connections of packets, for each family. The table [grows](operate.md#when-the-table-is-full) from 65536; [what it costs](performance.md#start-and-memory)',
       ],
     },
     onIptables: { reason: 'ignored by the iptables engine: it has no maps' },
@@ -69,7 +69,7 @@ export const PROGRAM_SETTINGS = {
     ...choice(['obey', 'ignore']),
     default: 'obey',
     help: 'if a packet filter conflicts with eBPF: obey (rules behind the filter serve packets, with --engine auto and --devices auto) or ignore (default obey)',
-    doc: 'if a filter of the node conflicts with eBPF: `obey` (rules behind the filter serve packets, with `engine: auto` and `devices: [auto]`) or `ignore` (eBPF serves them). See [semantics](semantics.md#packet-filters-of-the-node)',
+    doc: '`obey` or `ignore` [filters of the node](semantics.md#packet-filters-of-the-node) that conflict with eBPF',
     onIptables: {
       reason: 'ignored by the iptables engine: its rules are behind every filter',
       except: ['obey'],

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sockets and packets on Debian's kernels, by test files of other stages: what the programs select in every story and cell of the
 // table; packets through the programs by test runs; stories and cases with real sockets in a cluster of namespaces, with the agent.
-// docs/internals.md says what is left out, because it takes hours on an emulated processor. FAIRLEAD_KERNEL_CASES names other stories and cases.
+// What takes hours on an emulated processor is left out. FAIRLEAD_KERNEL_CASES names other stories and cases.
 // A kernel that lacks something skips its tests with the reason, or falls back as docs/probe.md says.
 import { type Guest, hasPackets, onEach } from './guest.ts';
 import { declareTests, type GuestReport, runVitest } from './vitest.ts';

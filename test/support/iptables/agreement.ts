@@ -97,12 +97,17 @@ export function traced(
 }
 
 /** A process of the node has all the node's addresses, and one that is not in its Node object if it sends from there. */
-const isOwn = (plan: Plan, packet: Packet, { kind }: Client, address: string): boolean =>
+export const isOwn = (plan: Plan, packet: Packet, { kind }: Client, address: string): boolean =>
   isLoopback(address) ||
   plan.node.localAddresses.includes(address) ||
   (kind === 'host process' && address === packet.source);
 
-function interfaceOf(plan: Plan, packet: Packet, { kind, position }: Client): string | undefined {
+/** By which its packets come in; undefined: a process of the node sends them. */
+export function interfaceOf(
+  plan: Plan,
+  packet: Packet,
+  { kind, position }: Client,
+): string | undefined {
   if (kind === 'host process') return undefined;
   const detector = plan.detector[familyOf(packet.source)];
   if (packet.sourceInterface !== undefined) return packet.sourceInterface;

@@ -124,5 +124,7 @@ function translated({ packet }: Path, to: string): Path['packet'] {
   const destination = address6 ?? address4 ?? address;
   if (destination === undefined) throw new Error(`cannot read --to-destination ${to}`);
   const destinationPort = Number(port6 ?? port4 ?? packet.destinationPort);
-  return { ...packet, destination, destinationPort, isDnat: true };
+  const isUnchanged =
+    destination === packet.destination && destinationPort === packet.destinationPort;
+  return { ...packet, destination, destinationPort, isDnat: true, isUnchanged };
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where our rules are not those of kube-proxy 1.37 for the same objects, on purpose: docs/semantics.md has them as a table.
+// Where our rules are not those of kube-proxy 1.37 for the same objects, on purpose: docs/semantics.md names them.
 import type { Story } from '../../conformance/story.ts';
 import type { SavedChains } from './saved.ts';
 

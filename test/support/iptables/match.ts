@@ -52,10 +52,12 @@ function isPort({ destinationPort, protocol }: Rule, packet: TracedPacket): bool
 }
 
 /** xt_conntrack: DNAT is set beside the state of the packet; without a connection there is only INVALID. */
-function isState(wanted: Rule['states'], { state, isDnat }: TracedPacket): boolean {
+function isState(wanted: Rule['states'], packet: TracedPacket): boolean {
   if (wanted === undefined) return true;
+  const { state, isDnat, isUnchanged } = packet;
+  const hasDnat = isDnat && isUnchanged !== true;
   const isOne =
-    wanted.any.includes(state) || (isDnat && state !== 'INVALID' && wanted.any.includes('DNAT'));
+    wanted.any.includes(state) || (hasDnat && state !== 'INVALID' && wanted.any.includes('DNAT'));
   return isOne !== (wanted.not === true);
 }
 

@@ -18,8 +18,10 @@ export interface TracedPacket {
   /** What conntrack says; rules of nat see only the first packet of a connection, which is NEW. */
   readonly state: 'NEW' | 'ESTABLISHED' | 'RELATED' | 'INVALID';
   readonly mark: number;
-  /** Conntrack has changed the destination of its connection. */
+  /** A rule has chosen the destination of its connection. */
   readonly isDnat: boolean;
+  /** It is the one that the packet had: then conntrack's status does not say DNAT. */
+  readonly isUnchanged?: boolean;
 }
 
 /** What rules ask the kernel for. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `many serve tcp|udp ADDRESS PORT COUNT`: takes so many connections, or datagrams, or what comes until nothing has for three seconds. Then it
+// `many serve tcp|udp ADDRESS PORT COUNT`: takes so many connections, or datagrams, or what comes until nothing has for ten seconds. Then it
 // answers each with what it has sent. It prints `ready`, and `begun` when it has the first one.
 // `many ask tcp|udp ADDRESS PORT COUNT SOURCE...`: has so many sockets, in turn bound to the source addresses, each with a question of its
 // own, and prints `right WRONG SILENT REFUSED`: sockets that got their own answer, another one's, none within ten seconds of the last
@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST = 16000, SHARE = 15000, QUIET_MS = 3000, SILENT_MS = 10000, CONNECT_MS = 30000 };
+enum { MOST = 16000, SHARE = 15000, QUIET_MS = 10000, SLICE_MS = 50, SILENT_MS = 10000, CONNECT_MS = 30000 };
 
 static int is_tcp;
 static struct sockaddr_in target;
@@ -63,12 +63,20 @@ static int share_out(int count)
 	return 0;
 }
 
-/* Waits for the first one for as long as it takes. */
-static bool is_next(int fd, int taken)
+/*
+ * Waits for the first one for as long as it takes, for others while all processes together lack some: a SYN
+ * that is lost three times comes after seven seconds.
+ */
+static bool is_next(int fd, int taken, int count)
 {
 	struct pollfd wait = {.fd = fd, .events = POLLIN};
 
-	return poll(&wait, 1, taken ? QUIET_MS : -1) == 1;
+	if (!taken)
+		return poll(&wait, 1, -1) == 1;
+	for (int waited = 0; waited < QUIET_MS && all->taken < count; waited += SLICE_MS)
+		if (poll(&wait, 1, SLICE_MS) == 1)
+			return true;
+	return false;
 }
 
 static void note_taken(void)
@@ -82,9 +90,13 @@ static void note_taken(void)
 /* Until all processes together have so many, or nothing comes any more. */
 static void await_others(int count)
 {
-	for (int before = -1; all->taken < count && all->taken != before; ) {
+	int before = -1, waited = 0;
+
+	for (; all->taken < count && waited < QUIET_MS; waited += SLICE_MS) {
+		if (all->taken != before)
+			waited = 0;
 		before = all->taken;
-		poll(NULL, 0, QUIET_MS);
+		poll(NULL, 0, SLICE_MS);
 	}
 }
 
@@ -95,7 +107,7 @@ static void serve_tcp(int listener, int count)
 	int taken = 0;
 
 	share_out(count);
-	while (taken < MOST && all->taken < count && is_next(listener, taken)) {
+	while (taken < MOST && all->taken < count && is_next(listener, taken, count)) {
 		int fd = accept(listener, NULL, NULL);
 
 		if (fd < 0 && errno == EAGAIN)
@@ -121,7 +133,7 @@ static void serve_udp(int fd, int count)
 
 	int taken = 0;
 
-	while (taken < count && is_next(fd, taken)) {
+	while (taken < count && is_next(fd, taken, count)) {
 		if (recvfrom(fd, &questions[taken], sizeof(questions[0]), 0,
 			     (void *)&askers[taken], &size) != sizeof(questions[0]))
 			die("recvfrom");

@@ -37,7 +37,7 @@ export function planOf(name: Recorded): Plan {
 
 export function programOf(mode: RecordedMode, text: string, family: Family = 'IPv4'): Program {
   if (mode === 'nftables') {
-    const isProxys = (table: string): boolean => /^ip6? kube-proxy$/.test(table);
+    const isProxys = (table: string): boolean => /^ip6? (kube-proxy|fairlead)$/.test(table);
     return readNft(family, text, { isProxys, isLeftOut: () => false });
   }
   const read = readIptables(family, text);
@@ -66,11 +66,12 @@ export function comparedWith(
   return withReasons(compare({ family, node, sides }), { sides, node, plain: without });
 }
 
-/** `default/web 10.96.0.10:80/TCP: verdict` */
 export const unexplained = ({ differences }: Comparison): readonly string[] =>
-  differences
-    .filter(isUnexplained)
-    .map(({ claim, destination: { address, port, protocol }, part }) => {
-      const service = claim?.service ?? 'no Service';
-      return `${service} ${address}:${port}/${protocol}: ${part}`;
-    });
+  textsOf(differences.filter(isUnexplained));
+
+/** `default/web 10.96.0.10:80/TCP: verdict` */
+export const textsOf = (differences: Comparison['differences']): readonly string[] =>
+  differences.map(({ claim, destination: { address, port, protocol }, part }) => {
+    const service = claim?.service ?? 'no Service';
+    return `${service} ${address}:${port}/${protocol}: ${part}`;
+  });

@@ -80,13 +80,21 @@ __noinline int fl_is_begun6(__u32 bucket, __u32 tag, __u32 mine, const struct tu
 	return is_begun(bucket, tag, mine, t, FAMILY_IPV6);
 }
 
+/*
+ * One in another bucket has been counted in the first one, see take_in(), unless it is ending for
+ * good.
+ */
 static __always_inline bool is_doubled(const struct conn_key *key, __u32 mine,
 				       const struct tuple *t, enum family family)
 {
+	const volatile struct client_bucket *first = client_bucket_at(key->first, family);
+
 #pragma clang loop unroll(disable)
 	for (__u64 n = 0; n < KEY_BUCKETS; n++) {
 		__u32 bucket = key_bucket(key, n);
 
+		if (n == 1 && first && !first->elsewhere)
+			break;
 		if (family == FAMILY_IPV4 ? fl_is_begun4(bucket, key->tag, mine, t)
 					  : fl_is_begun6(bucket, key->tag, mine, t))
 			return true;

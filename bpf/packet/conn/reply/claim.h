@@ -95,12 +95,25 @@ __noinline int fl_is_taken_in6(struct reply_claim *c, __u32 bucket)
 	return is_taken_in(c, bucket, FAMILY_IPV6);
 }
 
+/*
+ * Another one that has the tuple in another bucket has been counted in the first one, see
+ * put_reply(). Only tombs, which are of UDP, may be there without that.
+ */
+static __always_inline bool may_be_elsewhere(const struct reply_claim *c, enum family family)
+{
+	const volatile struct reply_bucket *first = reply_bucket_at(c->key.first, family);
+
+	return c->tuple.protocol == PROTOCOL_UDP || !first || first->elsewhere;
+}
+
 static __always_inline bool is_taken(struct reply_claim *c, enum family family)
 {
 #pragma clang loop unroll(disable)
 	for (__u64 n = 0; n < KEY_BUCKETS; n++) {
 		__u32 bucket = key_bucket(&c->key, n);
 
+		if (n == 1 && !may_be_elsewhere(c, family))
+			break;
 		if (family == FAMILY_IPV4 ? fl_is_taken_in4(c, bucket) : fl_is_taken_in6(c, bucket))
 			return true;
 	}

@@ -55,6 +55,10 @@ const externalRefusal = (port: ServicePortPlan, frontend: Frontend): readonly Ru
 const untranslated = ({ kind }: Frontend): Rule =>
   kind === 'NodePort' ? { states: { any: ['DNAT'], not: true } } : {};
 
+/** Then the kernel changes nothing of the packet, and does not say that it has: conntrack has no state DNAT for it. */
+const mayStayAsItIs = ({ cluster, local }: ServicePortPlan, { kind, port }: Frontend): boolean =>
+  kind === 'NodePort' && [...cluster, ...local].some((backend) => backend.port === port);
+
 /**
  * What comes here has not been translated: its KUBE-FW- chain does that for what the ranges accept. Without endpoints
  * there is no such chain, and what they accept is refused later.
@@ -74,11 +78,14 @@ function firewallRules(
     ...untranslated(frontend),
     target,
   });
-  if (isServed(port, frontend.rules)) return [rule(`traffic not accepted by ${firewall}`, DROP)];
-  const drop = rule('has source ranges and no endpoints', DROP);
+  const isMet = isServed(port, frontend.rules);
+  const others = `traffic not accepted by ${firewall}`;
+  if (isMet && !mayStayAsItIs(port, frontend)) return [rule(others, DROP)];
+  const drop = rule(isMet ? others : 'has source ranges and no endpoints', DROP);
+  const accepted = isMet ? `traffic accepted by ${firewall}` : 'has no endpoints';
   const ofRanges = (one: Rule): readonly Rule[] =>
     sources.ranges.map((prefix) => ({ ...one, source: { prefix } }));
   return sources.policy === 'deny'
     ? ofRanges(drop)
-    : [...ofRanges(rule('has no endpoints', jumpTo('RETURN'))), drop];
+    : [...ofRanges(rule(accepted, jumpTo('RETURN'))), drop];
 }

@@ -77,7 +77,7 @@ function masqueradesOf(rules: TrafficRules | undefined): Fragment['masquerades']
   return rules.pod.masquerade ? 'everyone' : 'others';
 }
 
-/** A backend that is its own client would answer itself directly: only one of this node can be. */
+/** A backend that is its own client would answer itself directly. Of other nodes' backends: the limit HAIRPIN. */
 const hairpinKeys = (port: ServicePortPlan): readonly string[] => {
   const protocol = port.protocol.toLowerCase();
   const local = [...port.cluster, ...port.local].filter(({ isLocal }) => isLocal);

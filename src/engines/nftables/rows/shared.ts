@@ -74,7 +74,11 @@ export function sharedChains(parts: SharedParts): ReadonlyMap<string, Chain> {
     ]),
     chain(SERVICE_ENDPOINTS_CHECK, [`${toAddress} @${NO_ENDPOINT_SERVICES}`]),
     chain(NODEPORT_ENDPOINTS_CHECK, toNodePort(NO_ENDPOINT_NODEPORTS)),
-    chain(FIREWALL_CHECK, [`${toAddress} @${FIREWALL_IPS}`, ...toNodePort(FIREWALL_NODEPORTS)]),
+    chain(FIREWALL_CHECK, [
+      TRANSLATED,
+      `${toAddress} @${FIREWALL_IPS}`,
+      ...toNodePort(FIREWALL_NODEPORTS),
+    ]),
     chain(CLUSTER_IPS_CHECK, [refusedPorts(family)]),
     chain(MASQUERADING, masqueradingRules(parts)),
     chain(REJECT_CHAIN, ['reject']),
@@ -86,6 +90,9 @@ export function sharedChains(parts: SharedParts): ReadonlyMap<string, Chain> {
  * this rule in mode iptables alone.
  */
 const INVALID = 'ct state invalid drop';
+
+/** What the node sends to an endpoint of its own comes in again, to a port that may be the number of a NodePort. */
+const TRANSLATED = 'ct status dnat return';
 
 const chain = (name: string, rules: readonly string[]): readonly [string, Chain] => [
   name,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is wanted of a table: all of it, or, after another ruleset, only the names that may differ.
 import { endpointsDeclaration } from '../rows/shared.ts';
-import { HAIRPIN_CONNECTIONS } from '../rules/names.ts';
+import { CLUSTER_IPS, HAIRPIN_CONNECTIONS, OPEN_CLUSTER_IPS } from '../rules/names.ts';
 import type { Chain, Fragment, Ruleset, SetDeclaration, Wanted } from '../rules/types.ts';
 
 interface Draft {
@@ -33,6 +33,7 @@ export function wantedSince(before: Ruleset, now: Ruleset): Wanted {
   const gone = [...before.fragments].filter(([key, one]) => now.fragments.get(key) !== one);
   for (const [, fragment] of gone) remove(draft, fragment);
   for (const [, fragment] of changed) add(draft, fragment);
+  keepShared(draft, now);
   if (changed.length + gone.length > 0) {
     for (const key of hairpinsOf(before)) setElement(draft, HAIRPIN_CONNECTIONS, key, undefined);
     for (const key of hairpinsOf(now)) setElement(draft, HAIRPIN_CONNECTIONS, key, '');
@@ -54,6 +55,20 @@ function remove({ chains, sets, ...draft }: Draft, fragment: Fragment): void {
   for (const [name] of fragment.chains) chains.set(name, undefined);
   for (const [name] of fragment.sets) sets.set(name, undefined);
   for (const { set, key } of fragment.elements) setElement(draft, set, key, undefined);
+}
+
+/** Two Services may ask for one ClusterIP: what one of them leaves stays another's. */
+function keepShared(draft: Draft, { fragments }: Ruleset): void {
+  const left = [CLUSTER_IPS, OPEN_CLUSTER_IPS].some((set) =>
+    [...(draft.elements.get(set)?.values() ?? [])].includes(undefined),
+  );
+  if (!left) return;
+  for (const { elements } of fragments.values()) {
+    for (const { set, key, value } of elements) {
+      const wanted = draft.elements.get(set);
+      if (wanted?.has(key) === true && wanted.get(key) === undefined) wanted.set(key, value);
+    }
+  }
 }
 
 function setElement(

@@ -238,6 +238,40 @@ describe.each(FAMILIES)('%s', (family) => {
     expect(countsOf(table.object, family).noReply).toBe(1);
   });
 
+  test('a key that is not in its first bucket is not begun again, and keeps its reply tuple', () => {
+    open(400);
+    const all = numbered(1_700);
+    establish(all);
+    const elsewhere = new Uint32Array(table.index('client')).filter((_, at) => at % 8 === 7);
+    expect(elsewhere.reduce((sum, one) => sum + one, 0)).toBeGreaterThan(20);
+    const spare = { id: 5_000, replyPort: 0 };
+    const again = all.map((one) => [
+      table.begin(one),
+      table.begin({ ...spare, replyPort: 1_024 + one.id }),
+    ]);
+    expect(again.filter(([same, reply]) => same !== 'doubled' || reply !== 'taken')).toEqual([]);
+    expect(auditAndEmpty(table)).toEqual([]);
+  });
+
+  test('a tomb keeps its tuple in each bucket of the key, though nothing counts it', () => {
+    open(16);
+    const question = { id: 1, protocol: 'udp', replyPort: 5_000 } as const;
+    table.begin(question);
+    table.release(question);
+    const replies = new Uint32Array(table.index('reply'));
+    const tomb = replies.find((word) => word !== 0)!;
+    const begun: string[] = [];
+    for (let at = 0; at < replies.length; at += SLOTS + 1) {
+      replies.fill(0);
+      replies[at] = tomb;
+      begun.push(table.begin({ ...question, id: 2 }));
+      table.release({ ...question, id: 2 });
+    }
+    expect(begun.filter((one) => one === 'taken')).toHaveLength(4);
+    expect(begun.filter((one) => one === 'made')).toHaveLength(begun.length - 4);
+    replies.fill(0);
+  });
+
   test('each key has four buckets: 78 % of all slots are taken', () => {
     open(400);
     const all = numbered(2_200);

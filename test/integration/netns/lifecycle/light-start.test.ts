@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory of an agent, which makes the settings that reduce it by itself: it is the same however the agent is started.
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { start, stop } from '../../../../src/sys/exec.ts';
 import { ownPaths } from '../../../../tools/lab/agent.ts';
@@ -35,6 +35,15 @@ test('nothing is loaded before the settings but what makes them', () => {
     );
   expect(importsOf('main.js')).toEqual(['./parts/first.js']);
   expect(importsOf('parts/first.js')).toEqual([]);
+});
+
+test('no file has all exports of node:http, for which Node from 22 on loads an undici of its own', () => {
+  const files = readdirSync(compiledPath('parts')).filter((name) => name.endsWith('.js'));
+  expect(files.length).toBeGreaterThan(10);
+  const whole = files.filter((name) =>
+    /\bfrom"(node:)?http"/.test(readFileSync(compiledPath(`parts/${name}`), 'utf8')),
+  );
+  expect(whole).toEqual([]);
 });
 
 test.each([

@@ -106,16 +106,26 @@ test('a restart changes nothing', async () => {
   expect(await rules()).toEqual(before);
 });
 
-test('nft flush ruleset is repaired and reported', async () => {
-  const before = await table();
-  await inNode('nft', 'flush', 'ruleset');
-  await until(async () => (await table()) === before, {
-    what: 'the table again',
-    timeoutMs: RESTORED_MS,
-  });
-  expect(await node.client().once(target(web))).toMatchObject({ kind: 'answered' });
-  await until(async () => (await drift()) > 0, 'the report');
-});
+test.each(['flush ruleset', 'delete table ip fairlead; delete table ip6 fairlead'])(
+  'nft %s under traffic: it is mended, log and status say so, and a connection lives',
+  async (command) => {
+    const stream = await node.client().open(target(web));
+    const load = await node.client().startLoad(target(web), { concurrency: 2, timeoutMs: 500 });
+    const before = await table();
+    expect(await inNode('nft', command)).toMatchObject({ code: 0, stderr: '' });
+    await until(async () => (await table()) === before, {
+      what: 'the table again',
+      timeoutMs: RESTORED_MS,
+    });
+    expect(await stream.talk('x')).toMatchObject({ kind: 'answered' });
+    expect(await node.client().once(target(web))).toMatchObject({ kind: 'answered' });
+    await until(async () => (await drift()) > 0, 'the report');
+    const line = agent.log.find((one) => one.includes('audit found drift, repaired')) ?? '';
+    expect(line).toMatch(/IPv[46] (chain|set|map) \S+: missing/);
+    await load.stop();
+    await stream.close();
+  },
+);
 
 test.each([
   ['a rule', 'insert rule ip fairlead services ip daddr 10.96.0.10 drop'],

@@ -11,7 +11,7 @@ const pages = readTree(new URL('../../../..', import.meta.url).pathname).filter(
 );
 
 test.each(pages.map((page) => [page.path, page.lines] as const))(
-  '%s has no sentence of more than 30 words',
+  '%s has no sentence of more than 25 words',
   (path, lines) => {
     const told = longSentences(lines).map(
       ({ line, words, text }) => `${path}:${line}: ${words} words: ${text}`,

@@ -3,7 +3,7 @@
 // repaired, so that the number can only go down.
 import type { SourceFile } from '../source-file.ts';
 
-const MAX_WORDS = 30;
+const MAX_WORDS = 25;
 
 const USER_PAGES =
   /^(README|CHANGELOG|SECURITY|docs\/(install\/)?[\w-]+|deploy\/README|examples\/README)\.md$/;
@@ -56,9 +56,13 @@ function blocksOf(lines: readonly string[]): readonly Block[] {
   return blocks;
 }
 
-/** Code and the text of a link count as what they say; addresses of links are not read. */
+/** Code, a list of code, and the text of a link count as what they say; pictures and addresses of links are not read. */
 const plain = (text: string): string =>
-  text.replace(/`[^`]*`/g, 'code').replace(/\[([^\]]*)\]\([^)]*\)/g, '$1');
+  text
+    .replace(/`[^`]*`/g, 'code')
+    .replace(/(code,\s+)+code/g, 'code')
+    .replace(/!\[[^\]]*\]\([^)]*\)/g, '')
+    .replace(/\[([^\]]*)\]\([^)]*\)/g, '$1');
 
 const wordsOf = (sentence: string): number =>
   sentence.split(/\s+/).filter((word) => /[\p{L}\p{N}]/u.test(word)).length;

@@ -135,6 +135,9 @@ describe('goals in parts of kube-proxy', () => {
     expect(goals).toMatchObject([
       ['start, CPU time', 0.2, true],
       ['full sync, by its metric', 0.2, true],
+      ['one change, p50', 0.2, true],
+      ['one change, p99', 0.2, true],
+      ['one change among 100/s, p50', 1, false],
       ['one change, CPU time', 0.2, false],
       ['100 changes/s, CPU time', 1, false],
     ]);

@@ -41,7 +41,7 @@ export async function mayHaveFormer(
   } else {
     log.info(
       { found },
-      'an earlier proxy may have connections: TCP packets of unknown ones are left to the kernel for as long as this node has been up, a day at most',
+      'an earlier proxy may have connections: until the node has been up for twice as long, at most a day more, TCP packets of unknown connections are left to the kernel',
     );
   }
   return found !== undefined;

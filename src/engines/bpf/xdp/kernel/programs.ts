@@ -128,7 +128,7 @@ function watchSettings(): Rodata {
   if (offsets === undefined) {
     throw new FairleadError(
       'PROGRAM_REFUSED',
-      'the kernel does not tell where it has the ifindex of a device (no /sys/kernel/btf/vmlinux), so frames that XDP loses could not be counted',
+      'this kernel has no /sys/kernel/btf/vmlinux, so frames that XDP loses cannot be counted: boot a distribution kernel, or leave out --xdp',
     );
   }
   return {

@@ -1,48 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // While the kernel's generation shows that nobody else has changed tables, an audit reads nothing.
 import { expect, test } from 'vitest';
-import { NFTABLES } from '../../../../../src/engines/capabilities.ts';
-import { createNftablesDataplane } from '../../../../../src/engines/nftables/kernel/dataplane.ts';
 import { familyTable } from '../../../../../src/engines/nftables/kernel/family-table.ts';
-import { createRenderer } from '../../../../../src/engines/nftables/rows/render.ts';
-import { SYSTEM_CLOCK } from '../../../../../src/sys/clock.ts';
 import type { SendBatch } from '../../../../../src/sys/netlink/nft/batch.ts';
-import { DEFAULTS } from '../../../../support/nftables/transactions.ts';
+import { memoryNftables } from '../../../../support/nftables/memory/dataplane.ts';
+import { memoryNft } from '../../../../support/nftables/memory/nft.ts';
 import { backend, clusterIp, planOf, servicePort } from '../../bpf/plans.ts';
 
 function countingDataplane(send?: SendBatch) {
-  let [lists, generation] = [0, 7];
-  const nft = {
-    list: async () => {
-      lists += 1;
-      return '';
-    },
-    write: async () => {
-      generation += 1;
-      return undefined;
-    },
-  };
-  const counted = (sender?: SendBatch): SendBatch | undefined =>
-    sender &&
-    (async (messages) => {
-      generation += 1;
-      return sender(messages);
+  const nft = memoryNft('IPv4');
+  let messages = 0;
+  const counted: SendBatch | undefined =
+    send &&
+    (async (batch) => {
+      messages += 1;
+      return send(batch);
     });
-  const dataplane = createNftablesDataplane({
-    capabilities: NFTABLES,
-    installation: { hooks: [], refusesWith: 'ECONNREFUSED', refused: [] },
-    tables: [familyTable('IPv4', nft, counted(send))],
-    renderer: createRenderer(DEFAULTS),
-    clock: { ...SYSTEM_CLOCK, after: () => () => undefined },
-    ...{ minSyncPeriodMs: 0, syncPeriodMs: 30_000 },
-    generation: () => generation,
-    close: () => undefined,
-    log: { warn: () => undefined },
+  const { dataplane } = memoryNftables({
+    tables: [familyTable('IPv4', nft, counted)],
+    generation: () => nft.commits() + messages,
   });
-  const others = (): void => {
-    generation += 1;
-  };
-  return { dataplane, lists: () => lists, others };
+  const others = (): void => nft.writeAsOther('add chain ip fairlead theirs');
+  return { dataplane, lists: nft.lists, others };
 }
 
 const web = (address: string) =>

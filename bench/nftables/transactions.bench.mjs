@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one transaction takes in a table of nftables with 1,000 and 10,000 Services of 10 endpoints: by the program nft, by libnftables
-// in this process, and by messages of our own, in turn; and what reading the table takes. Needs root and a network namespace of its own:
-// `npm run bench:nftables [-- SERVICES...]`. libnftables is called by koffi, of which FAIRLEAD_BENCH_KOFFI names the installed folder;
+// in this process, and by messages of our own, in turn: median and 99th percentile; and what reading the table takes. Needs root and a
+// network namespace of its own: `npm run bench:nftables [-- SERVICES...]`. libnftables is called by koffi, of which FAIRLEAD_BENCH_KOFFI names the installed folder;
 // without it that way is left out.
 import { createRequire } from 'node:module';
-import { familyTable } from '../build/js/engines/nftables/kernel/family-table.js';
-import { messagesOf } from '../build/js/engines/nftables/kernel/messages/transaction.js';
-import { nftOf } from '../build/js/engines/nftables/kernel/nft.js';
-import { createRenderer } from '../build/js/engines/nftables/rows/render.js';
-import { parseTable } from '../build/js/engines/nftables/rules/parse.js';
-import { applyDiff } from '../build/js/engines/nftables/state/apply.js';
-import { diffTable } from '../build/js/engines/nftables/state/diff.js';
-import { scriptOf } from '../build/js/engines/nftables/state/script.js';
-import { wantedSince } from '../build/js/engines/nftables/state/wanted.js';
-import { createPlanner } from '../build/js/plan/planner.js';
-import { run } from '../build/js/sys/exec.js';
-import { createNftSocket } from '../build/js/sys/netlink/nft/batch.js';
-import { SETTINGS, serviceChange, sliceChange } from './plan-objects.mjs';
+import { familyTable } from '../../build/js/engines/nftables/kernel/family-table.js';
+import { messagesOf } from '../../build/js/engines/nftables/kernel/messages/transaction.js';
+import { nftOf } from '../../build/js/engines/nftables/kernel/nft.js';
+import { createRenderer } from '../../build/js/engines/nftables/rows/render.js';
+import { parseTable } from '../../build/js/engines/nftables/rules/parse.js';
+import { applyDiff } from '../../build/js/engines/nftables/state/apply.js';
+import { diffTable } from '../../build/js/engines/nftables/state/diff.js';
+import { scriptOf } from '../../build/js/engines/nftables/state/script.js';
+import { wantedSince } from '../../build/js/engines/nftables/state/wanted.js';
+import { createPlanner } from '../../build/js/plan/planner.js';
+import { run } from '../../build/js/sys/exec.js';
+import { createNftSocket } from '../../build/js/sys/netlink/nft/batch.js';
+import { SETTINGS, serviceChange, sliceChange } from '../plan-objects.mjs';
 
-const CHANGES = 21;
+const CHANGES = 41;
 const FAMILY = 'IPv4';
 const nft = nftOf(FAMILY);
 const socket = createNftSocket();
-const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
+const quantile = (values, share) =>
+  values.toSorted((a, b) => a - b)[Math.ceil(share * values.length) - 1];
 
 /** undefined without koffi. @returns {undefined | ((script: string) => Promise<void>)} */
 function libnftables() {
@@ -115,13 +116,20 @@ async function measure(services) {
     }
     if (kind === 'Service removed') number = at;
     for (const [way, all] of walls)
-      rows.push([services, kind, way, median(all), median(cpus.get(way))]);
+      rows.push([
+        services,
+        kind,
+        way,
+        quantile(all, 0.5),
+        quantile(all, 0.99),
+        quantile(cpus.get(way), 0.5),
+      ]);
   }
   return rows;
 }
 
 const asked = process.argv.slice(2).map(Number);
-console.log('| Services | what | by | wall ms | own CPU ms |');
+console.log('| Services | what | by | p50 ms | p99 ms | own CPU ms |');
 for (const services of asked.length > 0 ? asked : [1_000, 10_000])
   for (const row of await measure(services))
     console.log(
