@@ -79,6 +79,30 @@ describe.each(FAMILIES)('%s', (family) => {
     expect(auditAndEmpty(carrier.to)).toEqual([]);
   });
 
+  test('one that has the port of an ended one by now takes its place', () => {
+    carrier.carry(from.now);
+    const ended = CONFIRMED[0]!;
+    from.release(ended);
+    from.now += 10;
+    const next = { id: 3_000, replyPort: 1_024 + ended.id };
+    expect(from.begin(next)).toBe('made');
+    // Taken out before the claim, so that nothing is left to drop.
+    expect(carrier.carry(from.now)).toMatchObject({ new: 1, not: 0, dropped: 0 });
+    expect(carrier.to.find(ended)).toBeUndefined();
+    expectSame([...ALL.filter((one) => one !== ended), next]);
+    expect(auditAndEmpty(carrier.to)).toEqual([]);
+  });
+
+  test('one that has begun in the larger table keeps its port', () => {
+    carrier.carry(from.now);
+    const begun = { id: 3_000, replyPort: 60_000 };
+    expect(carrier.to.begin(begun)).toBe('made');
+    expect(from.begin({ id: 3_001, replyPort: 60_000 })).toBe('made');
+    expect(carrier.carry(from.now)).toMatchObject({ new: 0, not: 1, dropped: 0 });
+    expect(carrier.to.findReply(begun)).toMatchObject({ id: begun.id });
+    expect(auditAndEmpty(carrier.to)).toEqual([]);
+  });
+
   test.each(['smaller', 'larger'])('what is dropped in the %s table stays so', (size) => {
     carrier.carry(from.now);
     const dropped = CONFIRMED[0]!;
