@@ -21,22 +21,39 @@ export interface Difference {
 export interface Comparison {
   readonly destinations: number;
   readonly classes: number;
+  /** Those that the judge keeps. */
   readonly differences: readonly Difference[];
+  /** How many there are of each reason, kept or not. */
+  readonly reasons: ReadonlyMap<string, number>;
   /** Rules of which a test or an action is not known. */
   readonly unread: readonly Reason[];
 }
 
-export function compare(compared: Compared): Comparison {
+/** What is said of each difference as soon as it is found: of 10,000 known ones, a number may be enough. */
+export interface Judge {
+  reasonOf(found: Difference): string | undefined;
+  isKept(found: Difference): boolean;
+}
+
+const KEEP_ALL: Judge = { reasonOf: () => undefined, isKept: () => true };
+
+export function compare(compared: Compared, judge: Judge = KEEP_ALL): Comparison {
   const differences: Difference[] = [];
+  const reasons = new Map<string, number>();
   let [count, classes] = [0, 0];
   for (const destination of destinations(compared)) {
     count += 1;
     const clients = clientClasses(compared, destination);
     classes += clients.length;
-    differences.push(...differencesAt(compared, destination, clients));
+    for (const found of differencesAt(compared, destination, clients)) {
+      const reason = judge.reasonOf(found);
+      const judged = reason === undefined ? found : { ...found, reason };
+      if (reason !== undefined) reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
+      if (judge.isKept(judged)) differences.push(judged);
+    }
   }
   const unread = compared.sides.flatMap((side) => [...side.unread()]);
-  return { destinations: count, classes, differences, unread };
+  return { destinations: count, classes, differences, reasons, unread };
 }
 
 /** Clients with the same two answers are told together. */

@@ -3,7 +3,7 @@
 // kube-proxy"). What has no reason here is a defect of one of them, or rules that are not up to date.
 import { isLoopback } from '../lib/ip.ts';
 import { type Answer, differingPart, type Part } from './answer.ts';
-import type { Comparison, Difference } from './compare.ts';
+import type { Difference } from './compare.ts';
 import { ELSEWHERE, NO_ENDPOINTS, SOURCES, UNKNOWN_PORT } from './sides/plan-side.ts';
 import type { NodeAddresses, Side, SideKind } from './sides/side.ts';
 
@@ -189,15 +189,14 @@ export interface Judging {
   readonly node: NodeAddresses;
 }
 
-export function withReasons(comparison: Comparison, judging: Judging): Comparison {
+export function reasonsOf(judging: Judging): (found: Difference) => string | undefined {
   const rules = judging.sides.find(({ kind }) => kind !== 'plan');
   const named = new Set(rules?.nodePortAddresses());
-  const differences = comparison.differences.map((one) => ({
-    ...one,
-    reason: reasonOf(one, judging, named),
-  }));
-  return { ...comparison, differences };
+  return (found) => reasonOf(found, judging, named);
 }
+
+export const isUnexplained = ({ reason }: Difference): boolean =>
+  reason === undefined || reason === FOREIGN_RULE;
 
 /** undefined: nobody knows why. */
 function reasonOf(

@@ -76,6 +76,8 @@ export function canonicalPrefix(text: string): string | undefined {
   const bits = Number(digits);
   if (bits > (address.includes(':') ? 128 : 32)) return undefined;
   const prefix = `${address}/${bits}`;
+  // Rules of iptables have hundreds of thousands of these.
+  if (bits === (address.includes(':') ? 128 : 32)) return prefix;
   const network =
     familyOf(address) === 'IPv4'
       ? ipaddr.IPv4.networkAddressFromCIDR(prefix).toString()
@@ -88,9 +90,22 @@ export function prefixContains(prefix: string, address: string): boolean {
   const family = familyOf(address);
   if (familyOf(prefix) !== family) return false;
   // By family: to parse either one, ipaddr.js tries IPv6 first, and twice.
-  return family === 'IPv4'
-    ? ipaddr.IPv4.parse(address).match(ipaddr.IPv4.parseCIDR(prefix))
-    : ipaddr.IPv6.parse(address).match(ipaddr.IPv6.parseCIDR(prefix));
+  if (family === 'IPv6') return ipaddr.IPv6.parse(address).match(ipaddr.IPv6.parseCIDR(prefix));
+  const cut = prefix.indexOf('/');
+  const size = 2 ** (32 - Number(prefix.slice(cut + 1)));
+  const network = (text: string): number => Math.floor(ipv4Number(text) / size);
+  return network(prefix.slice(0, cut)) === network(address);
+}
+
+/** Of a canonical address. */
+function ipv4Number(text: string): number {
+  let [number, byte] = [0, 0];
+  for (let index = 0; index < text.length; index += 1) {
+    const code = text.charCodeAt(index);
+    if (code === DOT) [number, byte] = [number * 256 + byte, 0];
+    else byte = byte * 10 + code - ZERO;
+  }
+  return number * 256 + byte;
 }
 
 /** The prefix that holds this one address. */

@@ -3,8 +3,8 @@
 // the kernel, or two sets of rules. Attaches nothing, changes nothing, and needs no agent.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command, Option } from 'commander';
-import { compare } from '../../compare/compare.ts';
-import { withReasons } from '../../compare/known.ts';
+import { compare, type Difference } from '../../compare/compare.ts';
+import { isUnexplained, reasonsOf } from '../../compare/known.ts';
 import { withoutOwnAnnotations } from '../../compare/plain.ts';
 import { planSide } from '../../compare/sides/plan-side.ts';
 import { type LoadedConfig, loadConfig } from '../../config/load.ts';
@@ -63,11 +63,12 @@ async function run(
   const loaded = loadConfig(flagValues(command));
   for (const warning of loaded.config.warnings) say(diagnosticText(warning));
   const log = createLogger('error', 'text');
-  let outcomes = await outcomesOf(names, loaded, log, timeout);
+  const asked = { names, timeoutMs: timeout, keepsKnown: output.kind !== 'text' };
+  let outcomes = await outcomesOf(asked, loaded, log);
   if (outcomes.some(isOpen) && retryAfter > 0) {
     // A proxy that is just writing its rules is behind for a moment.
     await sleep(retryAfter);
-    outcomes = await outcomesOf(names, loaded, log, timeout);
+    outcomes = await outcomesOf(asked, loaded, log);
   }
   const isMachine = output.kind !== 'text' && output.kind !== 'wide';
   print(
@@ -80,11 +81,17 @@ async function run(
 
 const isOpen = ({ comparison }: Outcome): boolean => !isProven(comparison);
 
+interface Asked {
+  readonly names: readonly string[];
+  readonly timeoutMs: number;
+  /** Not only how many there are of each reason. */
+  readonly keepsKnown: boolean;
+}
+
 async function outcomesOf(
-  names: readonly string[],
+  { names, timeoutMs, keepsKnown }: Asked,
   loaded: LoadedConfig,
   log: Logger,
-  timeoutMs: number,
 ): Promise<readonly Outcome[]> {
   const own = ownAddresses();
   let plain: Plan | undefined;
@@ -103,7 +110,9 @@ async function outcomesOf(
   return pairs.map((pair) => {
     const { sides, node, family } = pair;
     const without = plain && planSide(plain, family, node);
-    return { pair, comparison: withReasons(compare(pair), { sides, node, plain: without }) };
+    const reasonOf = reasonsOf({ sides, node, plain: without });
+    const isKept = (found: Difference): boolean => keepsKnown || isUnexplained(found);
+    return { pair, comparison: compare(pair, { reasonOf, isKept }) };
   });
 }
 

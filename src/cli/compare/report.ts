@@ -2,7 +2,7 @@
 // The outcome of `compare`, for people and for programs.
 import { answerText } from '../../compare/answer.ts';
 import type { Comparison, Difference } from '../../compare/compare.ts';
-import { ANNOTATION, FOREIGN_RULE, KNOWN } from '../../compare/known.ts';
+import { ANNOTATION, FOREIGN_RULE, isUnexplained, KNOWN } from '../../compare/known.ts';
 import { rangeText } from '../../compare/rules/ranges.ts';
 import type { ClientClass } from '../../compare/walk/path.ts';
 import { frontendKey } from '../../plan/decide/frontends.ts';
@@ -16,9 +16,6 @@ export interface Outcome {
 /** A rule of a proxy that cannot be read may decide: then nothing is proven. */
 export const isProven = ({ differences, unread }: Comparison): boolean =>
   !differences.some(isUnexplained) && unread.every(({ isForeign }) => isForeign);
-
-export const isUnexplained = ({ reason }: Difference): boolean =>
-  reason === undefined || reason === FOREIGN_RULE;
 
 const REASONS: ReadonlyMap<string, string> = new Map([
   [ANNOTATION, 'an annotation fairlead.io/… of the Service, which kube-proxy does not know'],
@@ -46,12 +43,12 @@ const frontendOf = ({ destination: { address, port, protocol } }: Difference): s
 export function reportText(outcomes: readonly Outcome[], isWide: boolean): string {
   const lines = outcomes.flatMap(({ pair, comparison }) => {
     const [left, right] = pair.sides;
-    const { classes, destinations, differences, unread } = comparison;
+    const { classes, destinations, differences, reasons, unread } = comparison;
     const open = differences.filter(isUnexplained);
     return [
       `${pair.family}: ${left.name} and ${right.name}, ${classes} classes of clients at ${destinations} destinations: ${sumText(comparison)}`,
       ...(isWide ? differences : open).flatMap((one) => differenceLines(one, pair)),
-      ...knownLines(differences),
+      ...knownLines(reasons),
       ...unread.map(
         ({ text, isForeign }) =>
           `  ${isForeign ? 'rule of no proxy' : 'rule'} not read, counts as one that matches nothing: ${text}`,
@@ -61,11 +58,12 @@ export function reportText(outcomes: readonly Outcome[], isWide: boolean): strin
   return lines.join('\n');
 }
 
-function sumText({ differences, unread }: Comparison): string {
+function sumText({ differences, reasons, unread }: Comparison): string {
   const open = differences.filter(isUnexplained).length;
-  const known = differences.length - open;
+  let known = 0;
+  for (const [reason, count] of reasons) if (reason !== FOREIGN_RULE) known += count;
   const sum =
-    differences.length === 0
+    open + known === 0
       ? 'no difference'
       : `${open} unexplained ${open === 1 ? 'difference' : 'differences'}, ${known} known`;
   return unread.length === 0 ? sum : `${sum}; rules that were not read: ${unread.length}`;
@@ -86,10 +84,7 @@ function differenceLines(one: Difference, { sides }: Pair): readonly string[] {
 }
 
 /** How often each known difference was met, and what it is. */
-function knownLines(differences: readonly Difference[]): readonly string[] {
-  const counts = new Map<string, number>();
-  for (const { reason } of differences)
-    if (reason !== undefined) counts.set(reason, (counts.get(reason) ?? 0) + 1);
+function knownLines(counts: Comparison['reasons']): readonly string[] {
   return [...counts]
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([name, count]) => `  ${name}, ${count} times: ${REASONS.get(name) ?? name}`);

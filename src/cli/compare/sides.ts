@@ -42,9 +42,11 @@ export async function pairsOf({ names, plan, addresses }: Wanted): Promise<reado
   if (left === right)
     throw new FairleadError('BAD_OPTION', `${left} is the same as ${right}: name two others`);
   const read = left === PLAN || right === PLAN ? await plan() : undefined;
+  const inFiles = new Map<string, readonly FoundRules[]>();
   const sideOf = (name: string, family: Family, node: NodeAddresses): Side | undefined => {
     if (name === PLAN) return read && planSide(read, family, node);
-    const rules = isOnNode(name) ? onNode : rulesInFile(name, FAMILIES);
+    const rules = isOnNode(name) ? onNode : (inFiles.get(name) ?? rulesInFile(name, FAMILIES));
+    if (!isOnNode(name)) inFiles.set(name, rules);
     const found = rules.find((one) => one.family === family && isMeant(one, name));
     return found && rulesSide(found, found.program, node);
   };

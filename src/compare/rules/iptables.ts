@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // What iptables-save and ip6tables-save print -> the rules of one family.
-import { type ParsedTable, parseTables } from '../../engines/iptables/rules/parse.ts';
+import {
+  BUILT_IN,
+  parseLine,
+  type ScannedTable,
+  scanTables,
+  undeclared,
+} from '../../engines/iptables/rules/parse.ts';
 import type { Rule as Parsed, Target } from '../../engines/iptables/rules/types.ts';
 import { canonicalAddress } from '../../lib/ip.ts';
 import type { Family } from '../../model/types.ts';
+import { LazyChains } from './lazy-chains.ts';
 import { rangeOf } from './ranges.ts';
+import { surveyOf } from './survey.ts';
 import type { Action, BaseChain, Hook, Program, Rule, Side, Test } from './types.ts';
 
 /** Where the kernel calls a table: uapi/linux/netfilter_ipv4.h, NF_IP_PRI_*. */
@@ -37,60 +45,128 @@ export type Read<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly reason: string };
 
+/** Where the lines of a chain are; in most texts they follow one another, and there is one span. */
+interface Span {
+  from: number;
+  to: number;
+  next: Span | undefined;
+}
+
+type Table = ScannedTable<Span>;
+
+const empty = (): Span => ({ from: 0, to: 0, next: undefined });
+
 export function readIptables(family: Family, saved: string): Read<Program> {
-  const lines = new Map<Parsed, string>();
-  const parsed = parseTables(saved, (rule, line) => void lines.set(rule, line));
-  if (!parsed.ok) return { ok: false, reason: `line ${parsed.line}: ${parsed.reason}` };
-  const chains = new Map<string, readonly Rule[]>();
+  const builtIn = new Map<string, Span>();
+  const scanned = scanTables<Span>(saved, {
+    empty,
+    onRule: (line, table, at) => {
+      const chain = chainOf(line);
+      if (chain === undefined) return notRead(line);
+      const reason = undeclared(table, chain);
+      if (reason !== undefined) return reason;
+      const name = `${table.name} ${chain}`;
+      const span = table.chains.get(chain) ?? builtIn.get(name) ?? empty();
+      if (!table.chains.has(chain)) builtIn.set(name, span);
+      extend(span, at, at + line.length);
+      return undefined;
+    },
+  });
+  if (!scanned.ok) return { ok: false, reason: `line ${scanned.line}: ${scanned.reason}` };
+  const tables = new Map(scanned.tables.map((table) => [table.name, table]));
   const hooks = { prerouting: [], input: [], forward: [], output: [], postrouting: [] } as {
     readonly [Name in Hook]: BaseChain[];
   };
-  for (const table of parsed.tables) addTable(table, lines, chains, hooks);
+  for (const name of tables.keys())
+    for (const [hook, priority] of PRIORITIES[name] ?? [])
+      hooks[hook].push({ priority, isNat: name === 'nat', chain: `${name} ${hook.toUpperCase()}` });
   for (const list of Object.values(hooks)) list.sort((a, b) => a.priority - b.priority);
-  return { ok: true, value: { family, hooks, chains, sets: new Map() } };
-}
-
-function addTable(
-  { name, chains: own, jumps }: ParsedTable,
-  lines: ReadonlyMap<Parsed, string>,
-  chains: Map<string, readonly Rule[]>,
-  hooks: Readonly<Record<Hook, BaseChain[]>>,
-): void {
-  const names = new Set(own.map((chain) => chain.name));
-  const isTarget = (target: string): boolean => names.has(target) || target in VERDICTS;
-  const add = (chain: string, rules: readonly Parsed[], isBuiltIn: boolean): void => {
-    const isForeign = (rule: Parsed): boolean =>
-      isBuiltIn
-        ? !(rule.target?.kind === 'jump' && OF_A_PROXY.test(rule.target.chain))
-        : !OF_A_PROXY.test(chain);
-    chains.set(
-      `${name} ${chain}`,
-      rules.map((rule) => ({
-        ...{ tests: testsOf(rule, isTarget), actions: actionsOf(name, rule) },
-        isForeign: isForeign(rule),
-        text: `-t ${name} ${lines.get(rule) ?? ''}`,
-      })),
-    );
-  };
-  for (const chain of own) add(chain.name, chain.rules, false);
-  for (const [hook, priority] of PRIORITIES[name] ?? []) {
-    const builtIn = hook.toUpperCase();
-    add(
-      builtIn,
-      jumps.filter(({ from }) => from === builtIn).map(({ rule }) => rule),
-      true,
-    );
-    hooks[hook].push({ priority, isNat: name === 'nat', chain: `${name} ${builtIn}` });
+  const chains = new LazyChains(
+    {
+      get: (name) => {
+        const cut = name.indexOf(' ');
+        const own = tables.get(name.slice(0, cut))?.chains.get(name.slice(cut + 1));
+        return own ?? builtIn.get(name);
+      },
+      *[Symbol.iterator]() {
+        yield* builtIn;
+        for (const [table, { chains: own }] of tables)
+          for (const [chain, span] of own) yield [`${table} ${chain}`, span] as const;
+      },
+    },
+    (name, span) => {
+      const [table = '', chain = ''] = name.split(' ');
+      return rulesOf(saved, span, chain, tables.get(table));
+    },
+  );
+  const sets = new Map();
+  try {
+    return {
+      ok: true,
+      value: { family, hooks, chains, sets, survey: surveyOf(chains.values(), sets) },
+    };
+  } catch (error) {
+    if (error instanceof Unreadable) return { ok: false, reason: error.message };
+    throw error;
   }
 }
 
-/** Most rules of a table say the same: each test is kept once. */
-const KNOWN = new Map<string, Test>();
+function extend(first: Span, from: number, to: number): void {
+  let span = first;
+  while (span.next !== undefined) span = span.next;
+  if (span.to === 0) [span.from, span.to] = [from, to];
+  else if (span.to === from - 1) span.to = to;
+  else span.next = { from, to, next: undefined };
+}
 
-function shared(test: Test, key: string): Test {
-  const known = KNOWN.get(key);
-  if (known === undefined) KNOWN.set(key, test);
-  return known ?? test;
+/** Of a line `-A NAME`, perhaps with counters before it. */
+function chainOf(line: string): string | undefined {
+  const [, plain] = /^(?:\[\d+:\d+\] )?-A ([^ "]+)/.exec(line) ?? [];
+  if (plain !== undefined) return plain;
+  const read = parseLine(line);
+  return read.ok ? read.chain : undefined;
+}
+
+function notRead(line: string): string {
+  const read = parseLine(line);
+  return read.ok ? `${line} names no chain` : read.reason;
+}
+
+class Unreadable extends Error {}
+
+/** Throws Unreadable. */
+function rulesOf(
+  saved: string,
+  first: Span,
+  chain: string,
+  table: Table | undefined,
+): readonly Rule[] {
+  const rules: Rule[] = [];
+  const isBuiltIn = BUILT_IN.has(chain);
+  const isTarget = (target: string): boolean =>
+    target in VERDICTS || table?.chains.has(target) === true;
+  const name = table?.name ?? '';
+  for (let span: Span | undefined = first; span !== undefined; span = span.next) {
+    if (span.to === 0) continue;
+    for (const line of saved.slice(span.from, span.to).split('\n')) {
+      const read = parseLine(line);
+      if (!read.ok) {
+        const number = saved.slice(0, saved.indexOf(line, span.from)).split('\n').length;
+        throw new Unreadable(`line ${number}: ${read.reason}`);
+      }
+      const { rule } = read;
+      const isProxys = isBuiltIn
+        ? rule.target?.kind === 'jump' && OF_A_PROXY.test(rule.target.chain)
+        : OF_A_PROXY.test(chain);
+      rules.push({
+        tests: testsOf(rule, isTarget),
+        actions: actionsOf(name, rule),
+        text: `-t ${name} ${line}`,
+        isForeign: !isProxys,
+      });
+    }
+  }
+  return rules;
 }
 
 /** @param isTarget whether a rule can jump there: `NOTRACK` and others are no chains */
@@ -99,12 +175,9 @@ function testsOf(rule: Parsed, isTarget: (name: string) => boolean): readonly Te
   const { source, destination, protocol, destinationPort: port, inInterface: device } = rule;
   if (source !== undefined) tests.push(addressTest('source', source));
   if (destination !== undefined) tests.push(addressTest('destination', destination));
-  if (protocol !== undefined)
-    tests.push(shared({ kind: 'protocol', protocols: [protocol], not: false }, protocol));
+  if (protocol !== undefined) tests.push({ kind: 'protocol', protocols: [protocol], not: false });
   if (port !== undefined)
-    tests.push(
-      shared({ kind: 'port', ranges: [{ from: port, to: port }], not: false }, `port ${port}`),
-    );
+    tests.push({ kind: 'port', ranges: [{ from: port, to: port }], not: false });
   if (device !== undefined) {
     const name = device.name.replace(/\+$/, '*');
     tests.push({ kind: 'device', name, not: device.not === true });
@@ -134,8 +207,7 @@ function addressTest(
 ): Test {
   const range = rangeOf(prefix);
   if (range === undefined) return { kind: 'unread', text: prefix };
-  const test: Test = { kind: 'address', side, ranges: [range], not: not === true };
-  return shared(test, `${side} ${prefix} ${not}`);
+  return { kind: 'address', side, ranges: [range], not: not === true };
 }
 
 function actionsOf(table: string, { recent, target }: Parsed): readonly Action[] {

@@ -98,10 +98,28 @@ export interface BaseChain {
   readonly chain: string;
 }
 
+/** By name. */
+export interface Chains {
+  get(name: string): readonly Rule[] | undefined;
+  values(): Iterable<readonly Rule[]>;
+}
+
+/** Of all rules of a program. */
+export interface Survey {
+  /** That rules and elements name as destinations. */
+  readonly addresses: ReadonlySet<string>;
+  readonly ranges: readonly Range[];
+  /** Of every list of session affinity that a rule asks. */
+  readonly seconds: ReadonlyMap<string, number>;
+  /** Rules with a test or an action that is not known. */
+  readonly unread: readonly Pick<Rule, 'text' | 'isForeign'>[];
+}
+
 export interface Program {
   readonly family: Family;
   /** In the order of their priorities. */
   readonly hooks: Readonly<Record<Hook, readonly BaseChain[]>>;
-  readonly chains: ReadonlyMap<string, readonly Rule[]>;
+  readonly chains: Chains;
+  readonly survey: Survey;
   readonly sets: ReadonlyMap<string, Elements>;
 }

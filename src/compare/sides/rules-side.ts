@@ -3,10 +3,9 @@
 import { hostPort } from '../../lib/address-bytes.ts';
 import { isLoopback } from '../../lib/ip.ts';
 import type { Answer, PossibleBackend, Reason } from '../answer.ts';
-import { isOneAddress, type Range, textOf } from '../rules/ranges.ts';
-import type { KeyPart, Program, Rule, Test } from '../rules/types.ts';
+import type { Program, Rule } from '../rules/types.ts';
 import type { Matching } from '../walk/match.ts';
-import type { Destination, Path, World } from '../walk/path.ts';
+import { bitOf, type Destination, type Path, type World } from '../walk/path.ts';
 import { reach } from '../walk/reach.ts';
 import { trace } from '../walk/trace.ts';
 import type { NodeAddresses, Side } from './side.ts';
@@ -18,18 +17,18 @@ export function rulesSide(
 ): Side {
   const local = new Set(own);
   const world: World = { isLocal: (address) => isLoopback(address) || local.has(address) };
-  const seconds = affinityTimes(program);
+  const { addresses, ranges, seconds, unread } = program.survey;
   return {
     kind,
     name,
-    addresses: () => destinationsIn(program).addresses,
-    ranges: () => destinationsIn(program).ranges,
+    addresses: () => addresses,
+    ranges: () => ranges,
     reach: ({ address, protocol, port }) => reach(program, world, { address, protocol, port }),
     answers: (destination, classes) => {
       const asked = { program, world, classes, protocol: destination.protocol };
       return answersOf(trace(asked, destination), { asked, destination, seconds });
     },
-    unread: () => unreadIn(program),
+    unread: () => unread,
     nodePortAddresses: () => nodePortAddressesIn(program),
     claimAt: () => undefined,
   };
@@ -39,21 +38,6 @@ const nodePortAddressesIn = ({ sets }: Program): readonly string[] =>
   [...sets].flatMap(([name, { exact }]) =>
     name.endsWith(' nodeport-ips') ? [...exact.keys()] : [],
   );
-
-function unreadIn({ chains }: Program): readonly Reason[] {
-  const isUnread = ({ tests, actions }: Rule): boolean =>
-    [...tests, ...actions].some(({ kind }) => kind === 'unread');
-  return [...chains.values()].flatMap((rules) => rules.filter(isUnread));
-}
-
-/** Of every list of clients that a rule asks. */
-function affinityTimes({ chains }: Program): ReadonlyMap<string, number> {
-  const found = new Map<string, number>();
-  for (const rules of chains.values())
-    for (const { tests } of rules)
-      for (const test of tests) if (test.kind === 'remembered') found.set(test.list, test.seconds);
-  return found;
-}
 
 interface Asking {
   readonly asked: Matching;
@@ -65,7 +49,7 @@ interface Asking {
 function answersOf(paths: readonly Path[], asking: Asking): readonly Answer[] {
   const made = new Map<string, Answer>();
   return asking.asked.classes.map((_, index) => {
-    const bit = 1n << BigInt(index);
+    const bit = bitOf(index);
     const own: number[] = [];
     for (const [at, { clients }] of paths.entries()) if ((clients & bit) !== 0n) own.push(at);
     const key = own.join();
@@ -107,7 +91,7 @@ const verdictOf = (
 };
 
 const isReceived = (bit: bigint, { asked: { classes } }: Asking): boolean =>
-  classes.some(({ device }, index) => device !== undefined && (bit & (1n << BigInt(index))) !== 0n);
+  classes.some(({ device }, index) => device !== undefined && (bit & bitOf(index)) !== 0n);
 
 const textOfBackend = (path: Path): string => {
   const verdict = verdictOf(path, false);
@@ -165,33 +149,3 @@ function becauseOf(paths: readonly Path[]): readonly Reason[] {
 const isTelling = ({ actions, tests }: Rule): boolean =>
   tests.some((test) => test.kind === 'address' && test.side === 'destination') ||
   !actions.every(({ kind }) => kind === 'jump' || kind === 'goto' || kind === 'look-up');
-
-/** Addresses and ranges that rules and elements name as destinations. */
-function destinationsIn({ chains, sets }: Program) {
-  const addresses = new Set<string>();
-  const ranges = new Map<string, Range>();
-  const addRange = (range: Range): void => {
-    if (isOneAddress(range)) addresses.add(textOf(range.from));
-    else ranges.set(`${range.from} ${range.to}`, range);
-  };
-  const addKey = (key: readonly KeyPart[], name: string, isForeign: boolean): void => {
-    const at = key.indexOf('destination');
-    const set = sets.get(name);
-    // Pairs of a proxy's set are backends that are their own clients.
-    if (at < 0 || set === undefined || (key.includes('source') && !isForeign)) return;
-    for (const text of set.exact.keys()) addresses.add(text.split(' ')[at] ?? '');
-    for (const range of set.ranges) addRange(range);
-  };
-  const addTest = (test: Test, isForeign: boolean): void => {
-    if (test.kind === 'address' && test.side === 'destination') test.ranges.forEach(addRange);
-    if (test.kind === 'member') addKey(test.key, test.set, isForeign);
-  };
-  for (const rules of chains.values()) {
-    for (const { tests, actions, isForeign } of rules) {
-      for (const test of tests) addTest(test, isForeign);
-      for (const action of actions)
-        if (action.kind === 'look-up') addKey(action.key, action.map, isForeign);
-    }
-  }
-  return { addresses, ranges: [...ranges.values()] };
-}

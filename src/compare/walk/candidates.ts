@@ -12,6 +12,7 @@ interface Index {
   readonly byAddress: ReadonlyMap<AddressNumber, readonly number[]>;
   readonly byPort: ReadonlyMap<number, readonly number[]>;
   readonly others: readonly number[];
+  readonly otherRules: readonly Rule[];
 }
 
 const INDEXES = new WeakMap<readonly Rule[], Index>();
@@ -26,7 +27,9 @@ export function candidates(
   const index = INDEXES.get(rules) ?? indexOf(rules);
   INDEXES.set(rules, index);
   const byPort = port === undefined ? [...index.byPort.values()].flat() : index.byPort.get(port);
-  const numbers = [...(index.byAddress.get(at) ?? []), ...(byPort ?? []), ...index.others];
+  const byAddress = index.byAddress.get(at);
+  if (byAddress === undefined && byPort === undefined) return index.otherRules;
+  const numbers = [...(byAddress ?? []), ...(byPort ?? []), ...index.others];
   return numbers.sort((a, b) => a - b).flatMap((number) => rules[number] ?? []);
 }
 
@@ -41,7 +44,8 @@ function indexOf(rules: readonly Rule[]): Index {
     else if (port !== undefined) add(byPort, port, number);
     else others.push(number);
   }
-  return { byAddress, byPort, others };
+  const otherRules = others.flatMap((number) => rules[number] ?? []);
+  return { byAddress, byPort, others, otherRules };
 }
 
 function add<Key>(map: Map<Key, number[]>, key: Key, number: number): void {

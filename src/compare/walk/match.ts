@@ -3,7 +3,7 @@
 import type { Protocol } from '../../model/types.ts';
 import { contains } from '../rules/ranges.ts';
 import type { Elements, KeyPart, PortRange, Program, Test } from '../rules/types.ts';
-import type { ClientClass, Path, World } from './path.ts';
+import { bitOf, type ClientClass, type Path, type World } from './path.ts';
 
 export interface Matching {
   readonly program: Program;
@@ -62,9 +62,9 @@ export function those(
   holds: (one: ClientClass) => boolean,
 ): bigint {
   let found = 0n;
-  for (const [index, one] of classes.entries()) {
-    const bit = 1n << BigInt(index);
-    if ((clients & bit) !== 0n && holds(one)) found |= bit;
+  for (let index = 0; index < classes.length; index += 1) {
+    const [bit, one] = [bitOf(index), classes[index]];
+    if (one !== undefined && (clients & bit) !== 0n && holds(one)) found |= bit;
   }
   return found;
 }

@@ -57,3 +57,11 @@ export interface Path {
   /** The rules that matched, the last one first. */
   readonly trail: Trail | undefined;
 }
+
+const BITS: bigint[] = [];
+
+/** Of a class, in the numbers that are sets of them. */
+export function bitOf(index: number): bigint {
+  while (BITS.length <= index) BITS.push(1n << BigInt(BITS.length));
+  return BITS[index] ?? 0n;
+}

@@ -64,11 +64,12 @@ export function reach(
   visitHooks(BEFORE, { address, at: numberOf(address), ...more }, search, true);
   for (const backend of search.backends.values()) {
     search.seen = new Set();
+    // Ports of backends are no ports of the destination, and without its port only these are asked for.
+    if (more.port === undefined && backend.port !== undefined) continue;
     const { address: next, port = more.port } = backend;
     const own = rangeOf(next);
     if (own !== undefined) search.sources.set(next, own);
     const to = { address: next, at: numberOf(next), protocol: more.protocol, port };
-    // Ports of backends are no ports of the destination.
     const ports = backend.port === undefined ? search.ports : new Set<string>();
     const portRanges = backend.port === undefined ? search.portRanges : new Set<PortRange>();
     visitHooks(AFTER, to, { ...search, ports, portRanges, backends: new Map() }, false);

@@ -2,9 +2,8 @@
 // Rules that kube-proxy 1.37 has written for stories of test/conformance, and the plan of the same objects.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { isUnexplained } from '../../../src/cli/compare/report.ts';
 import { type Comparison, compare } from '../../../src/compare/compare.ts';
-import { withReasons } from '../../../src/compare/known.ts';
+import { isUnexplained, reasonsOf } from '../../../src/compare/known.ts';
 import { readIptables } from '../../../src/compare/rules/iptables.ts';
 import { readNft } from '../../../src/compare/rules/nft/program.ts';
 import type { Program } from '../../../src/compare/rules/types.ts';
@@ -63,7 +62,8 @@ export function comparedWith(
   const node = ownOf(plan, family);
   const sides = [planSide(plan, family, node), rules] as const;
   const without = plain && planSide(plain, family, node);
-  return withReasons(compare({ family, node, sides }), { sides, node, plain: without });
+  const reasonOf = reasonsOf({ sides, node, plain: without });
+  return compare({ family, node, sides }, { reasonOf, isKept: () => true });
 }
 
 export const unexplained = ({ differences }: Comparison): readonly string[] =>

@@ -2,10 +2,12 @@
 // What `nft -y list ruleset` prints -> the rules of one family. Tables that iptables has made are left out: iptables-save
 // prints them as they were written.
 import type { Family } from '../../../model/types.ts';
+import { LazyChains } from '../lazy-chains.ts';
 import { type Range, spanOf } from '../ranges.ts';
+import { surveyOf } from '../survey.ts';
 import type { BaseChain, Elements, Hook, Program, Rule, Verdict } from '../types.ts';
-import { PROTOCOLS, readRule, verdictOf } from './statements.ts';
-import { readTables, type TextSet, type TextTable } from './tables.ts';
+import { type NftContext, PROTOCOLS, readRule, verdictOf } from './statements.ts';
+import { elementsOf, readTables, type TextChain, type TextSet, type TextTable } from './tables.ts';
 
 const OF_IPTABLES = /^ip6? (raw|mangle|nat|filter|security)$/;
 const HOOK = /^type (\S+) hook (\S+) (?:device \S+ )?priority (-?\w+)(?: ([+-]) (\d+))?;/;
@@ -26,7 +28,7 @@ export function readNft(
   printed: string,
   { isProxys, isLeftOut }: NftTables,
 ): Program {
-  const chains = new Map<string, readonly Rule[]>();
+  const sources = new Map<string, ChainText>();
   const sets = new Map<string, Elements>();
   const hooks = { prerouting: [], input: [], forward: [], output: [], postrouting: [] } as {
     readonly [Name in Hook]: BaseChain[];
@@ -40,14 +42,31 @@ export function readNft(
       isLeftOut(name)
     )
       continue;
-    addTable(table, { family, name, isForeign: !isProxys(name) }, { chains, sets, hooks });
+    addTable(table, { family, name, isForeign: !isProxys(name) }, { sources, sets, hooks });
   }
   for (const list of Object.values(hooks)) list.sort((a, b) => a.priority - b.priority);
-  return { family, hooks, chains, sets };
+  const chains = new LazyChains(sources, rulesOf);
+  return { family, hooks, chains, sets, survey: surveyOf(chains.values(), sets) };
+}
+
+interface ChainText {
+  readonly chain: TextChain;
+  readonly context: NftContext;
+  readonly isForeign: boolean;
+}
+
+function rulesOf(key: string, { chain, context, isForeign }: ChainText): readonly Rule[] {
+  const rules = chain.rules.map((line) => ({
+    ...readRule(line, context),
+    text: `${key}: ${line}`,
+    isForeign,
+  }));
+  if (!POLICY_DROP.test(chain.hook)) return rules;
+  return [...rules, { ...DROP, text: `${key}: ${chain.hook}`, isForeign }];
 }
 
 interface Building {
-  readonly chains: Map<string, readonly Rule[]>;
+  readonly sources: Map<string, ChainText>;
   readonly sets: Map<string, Elements>;
   readonly hooks: Readonly<Record<Hook, BaseChain[]>>;
 }
@@ -55,23 +74,16 @@ interface Building {
 function addTable(
   table: TextTable,
   about: { readonly family: Family; readonly name: string; readonly isForeign: boolean },
-  { chains, sets, hooks }: Building,
+  { sources, sets, hooks }: Building,
 ): void {
   const { family, name, isForeign } = about;
-  for (const set of table.sets.values()) sets.set(`${name} ${set.name}`, elementsOf(set, name));
+  for (const set of table.sets.values()) sets.set(`${name} ${set.name}`, elementsIn(set, name));
   const context = { family, table: name, sets: table.sets };
   for (const chain of table.chains) {
     const key = `${name} ${chain.name}`;
-    const rules = chain.rules.map((line) => ({
-      ...readRule(line, context),
-      text: `${key}: ${line}`,
-      isForeign,
-    }));
-    chains.set(key, rules);
+    sources.set(key, { chain, context, isForeign });
     const [, type, hook, base = '', sign = '+', distance = '0'] = HOOK.exec(chain.hook) ?? [];
     if (!isHook(hook) || table.isDormant) continue;
-    if (POLICY_DROP.test(chain.hook))
-      chains.set(key, [...rules, { ...DROP, text: `${key}: ${chain.hook}`, isForeign }]);
     const priority = priorityOf(base) + Number(`${sign}${distance}`);
     hooks[hook].push({ priority, isNat: type === 'nat', chain: key });
   }
@@ -85,10 +97,10 @@ const DROP: Pick<Rule, 'tests' | 'actions'> = { tests: [], actions: [{ kind: 'dr
 /** `-100`, `dstnat` */
 const priorityOf = (text: string): number => NAMED[text] ?? (Number.parseInt(text, 10) || 0);
 
-function elementsOf({ elements, isDynamic }: TextSet, table: string): Elements {
+function elementsIn(set: TextSet, table: string): Elements {
   const exact = new Map<string, Verdict | undefined>();
   const ranges: Range[] = [];
-  for (const words of isDynamic ? [] : elements) {
+  for (const words of set.isDynamic ? [] : elementsOf(set)) {
     const colon = words.indexOf(':');
     const end = words.findIndex((word) => word === ':' || word === 'comment' || word === 'counter');
     const parts = words.slice(0, end < 0 ? words.length : end).filter((word) => word !== '.');

@@ -4,7 +4,7 @@ import type { Family, Protocol } from '../../../model/types.ts';
 import { backendOf } from '../iptables.ts';
 import { spanOf } from '../ranges.ts';
 import type { Action, Backend, ConnectionState, KeyPart, Side, Test, Verdict } from '../types.ts';
-import { type TextSet, wordsOf } from './tables.ts';
+import { elementsOf, type TextSet, wordsOf } from './tables.ts';
 import { Words } from './words.ts';
 
 export interface Statements {
@@ -287,13 +287,13 @@ function readDnat(words: Words, actions: Action[], { sets }: NftContext): boolea
 const NUMBERED = new WeakMap<TextSet, ReadonlyMap<number, Backend>>();
 
 function numberedIn(set: TextSet): ReadonlyMap<number, Backend> {
-  const known = NUMBERED.get(set) ?? numbered(set.elements);
+  const known = NUMBERED.get(set) ?? numbered(elementsOf(set));
   NUMBERED.set(set, known);
   return known;
 }
 
 /** `0 : 10.1.1.5 . 8080`; a range of numbers is a backend with a weight. */
-function numbered(items: readonly (readonly string[])[]): ReadonlyMap<number, Backend> {
+function numbered(items: Iterable<readonly string[]>): ReadonlyMap<number, Backend> {
   const found = new Map<number, Backend>();
   for (const item of items) {
     const cut = item.indexOf(':');

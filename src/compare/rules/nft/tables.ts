@@ -16,8 +16,8 @@ export interface TextSet {
   readonly isDynamic: boolean;
   /** Of its elements; 0 if they have none. */
   readonly seconds: number;
-  /** The words of each element: `10.96.0.10`, `.`, `tcp`, `.`, `80`, `:`, `goto`, `service-X`. */
-  readonly elements: readonly (readonly string[])[];
+  /** As printed, on one line or more. */
+  readonly lines: readonly string[];
 }
 
 export interface TextTable {
@@ -83,23 +83,21 @@ function setOf(name: string, body: readonly string[]): TextSet {
     name,
     isDynamic: flags.includes('dynamic'),
     seconds: timeout === undefined ? 0 : secondsIn(timeout.slice('timeout '.length)),
-    elements:
-      start < 0
-        ? []
-        : elementsOf([body[start]?.slice(ELEMENTS.length) ?? '', ...body.slice(start + 1)]),
+    lines: start < 0 ? [] : [body[start]?.slice(ELEMENTS.length) ?? '', ...body.slice(start + 1)],
   };
 }
 
-function elementsOf(lines: readonly string[]): readonly (readonly string[])[] {
-  const found: string[][] = [];
+/** The words of each element: `10.96.0.10`, `.`, `tcp`, `.`, `80`, `:`, `goto`, `service-X`. */
+export function* elementsOf({ lines }: TextSet): Iterable<readonly string[]> {
   let element: string[] = [];
-  for (const word of lines.flatMap(wordsOf)) {
-    if (word !== ',' && word !== '}') {
-      element.push(word);
-      continue;
+  for (const line of lines) {
+    for (const word of wordsOf(line)) {
+      if (word !== ',' && word !== '}') {
+        element.push(word);
+        continue;
+      }
+      if (element.length > 0) yield element;
+      element = [];
     }
-    if (element.length > 0) found.push(element);
-    element = [];
   }
-  return found;
 }

@@ -28,65 +28,105 @@ export const BUILT_IN: ReadonlySet<string> = new Set([
   ...['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'],
 ]);
 
-interface OpenTable {
+/** A table of a text that is being read. */
+export interface ScannedTable<Rules> {
   readonly name: string;
+  readonly policies: Readonly<Record<string, 'ACCEPT' | 'DROP'>>;
+  /** All but the built-in ones, in the order in which they were printed. */
+  readonly chains: ReadonlyMap<string, Rules>;
+}
+
+interface OpenTable<Rules> extends ScannedTable<Rules> {
   readonly policies: Record<string, 'ACCEPT' | 'DROP'>;
-  readonly chains: Map<string, Rule[]>;
-  readonly jumps: Jump[];
+  readonly chains: Map<string, Rules>;
 }
 
-type OnRule = (rule: Rule, line: string) => void;
-
-interface Reading {
-  readonly onRule: OnRule | undefined;
-  open: OpenTable | undefined;
-  readonly tables: ParsedTable[];
+/** What becomes of the lines that are rules. */
+export interface Scanner<Rules> {
+  /** Of a chain that was declared. */
+  readonly empty: () => Rules;
+  /** @returns why the rule cannot be read; undefined if it can */
+  readonly onRule: (line: string, table: ScannedTable<Rules>, at: number) => string | undefined;
 }
 
-/** @param onRule is told the line of each rule, as printed */
-export function parseTables(text: string, onRule?: OnRule): ParsedTables {
-  const reading: Reading = { open: undefined, tables: [], onRule };
-  const lines = text.split('\n');
-  for (const [index, line] of lines.entries()) {
-    const reason = readLine(line, reading);
-    if (reason !== undefined) return { ok: false, line: index + 1, reason };
+export type Scanned<Rules> =
+  | { readonly ok: true; readonly tables: readonly ScannedTable<Rules>[] }
+  | { readonly ok: false; readonly line: number; readonly reason: string };
+
+interface Reading<Rules> {
+  readonly scanner: Scanner<Rules>;
+  open: OpenTable<Rules> | undefined;
+  readonly tables: OpenTable<Rules>[];
+}
+
+/** Tables and chains; rules are left to the scanner. */
+export function scanTables<Rules>(text: string, scanner: Scanner<Rules>): Scanned<Rules> {
+  const reading: Reading<Rules> = { scanner, open: undefined, tables: [] };
+  let number = 0;
+  // Not split: of 400,000 lines, one is needed at a time.
+  for (let at = 0; at <= text.length; ) {
+    const end = text.indexOf('\n', at);
+    const line = text.slice(at, end < 0 ? text.length : end);
+    number += 1;
+    const reason = readLine(line, at, reading);
+    if (reason !== undefined) return { ok: false, line: number, reason };
+    at += line.length + 1;
   }
   if (reading.open === undefined) return { ok: true, tables: reading.tables };
   const reason = `table ${reading.open.name} has no COMMIT: the text was cut off`;
-  return { ok: false, line: lines.length, reason };
+  return { ok: false, line: number, reason };
+}
+
+export function parseTables(text: string): ParsedTables {
+  const jumps = new Map<unknown, Jump[]>();
+  const found = scanTables<Rule[]>(text, {
+    empty: () => [],
+    onRule: (line, table) => {
+      const read = parseLine(line);
+      if (!read.ok) return read.reason;
+      const known = jumps.get(table) ?? [];
+      jumps.set(table, known);
+      return addRule(read, table, known);
+    },
+  });
+  if (!found.ok) return found;
+  const tables = found.tables.map((table): ParsedTable => {
+    const { name, policies, chains } = table;
+    return {
+      ...{ name, policies, jumps: jumps.get(table) ?? [] },
+      chains: [...chains].map(([chain, rules]) => ({ name: chain, rules })),
+    };
+  });
+  return { ok: true, tables };
 }
 
 /** @returns why the line cannot be read; undefined if it can */
-function readLine(line: string, reading: Reading): string | undefined {
-  if (line.trim() === '' || line.startsWith('#')) return undefined;
+function readLine<Rules>(line: string, at: number, reading: Reading<Rules>): string | undefined {
+  if (line.startsWith('#') || line.trim() === '') return undefined;
   if (line.startsWith('*')) return openTable(line.slice(1).trim(), reading);
-  const { open } = reading;
+  const { open, scanner } = reading;
   if (open === undefined) return `${line} is in no table`;
-  if (line.trim() === 'COMMIT') {
-    reading.tables.push(closed(open));
-    reading.open = undefined;
-    return undefined;
-  }
-  return line.startsWith(':') ? declareChain(line, open) : readRule(line, open, reading.onRule);
+  if (line.startsWith(':')) return declareChain(line, open, scanner.empty);
+  if (line.trim() !== 'COMMIT') return scanner.onRule(line, open, at);
+  reading.tables.push(open);
+  reading.open = undefined;
+  return undefined;
 }
 
-const closed = ({ name, policies, chains, jumps }: OpenTable): ParsedTable => ({
-  name,
-  policies,
-  chains: [...chains].map(([chain, rules]) => ({ name: chain, rules })),
-  jumps,
-});
-
-function openTable(name: string, reading: Reading): string | undefined {
+function openTable<Rules>(name: string, reading: Reading<Rules>): string | undefined {
   if (reading.open !== undefined) return `table ${reading.open.name} has no COMMIT before *${name}`;
   if (!/^[a-z]+$/.test(name)) return `*${name} names no table`;
   if (reading.tables.some((table) => table.name === name)) return `table ${name} comes twice`;
-  reading.open = { name, policies: {}, chains: new Map(), jumps: [] };
+  reading.open = { name, policies: {}, chains: new Map() };
   return undefined;
 }
 
 /** `:INPUT ACCEPT [0:0]`, `:KUBE-SERVICES - [0:0]`; iptables-restore takes them without counters, too. */
-function declareChain(line: string, { name: table, policies, chains }: OpenTable) {
+function declareChain<Rules>(
+  line: string,
+  { name: table, policies, chains }: OpenTable<Rules>,
+  empty: () => Rules,
+): string | undefined {
   const found = /^:(\S+) (ACCEPT|DROP|-)(?: \[\d+:\d+\])?\s*$/u.exec(line);
   if (found === null) return `${line} declares no chain: it must be like :KUBE-SERVICES - [0:0]`;
   const [, name = '', policy] = found;
@@ -98,32 +138,51 @@ function declareChain(line: string, { name: table, policies, chains }: OpenTable
       : `chain ${name} has policy ${policy}, but only built-in chains have one`;
   }
   if (policy === 'ACCEPT' || policy === 'DROP') policies[name] = policy;
-  else chains.set(name, []);
+  else chains.set(name, empty());
   return undefined;
 }
 
 const COUNTERS = /^\[\d+:\d+\]$/;
 
-function readRule(line: string, open: OpenTable, onRule: OnRule | undefined): string | undefined {
+export type ParsedLine =
+  | { readonly ok: true; readonly chain: string; readonly rule: Rule }
+  | { readonly ok: false; readonly reason: string };
+
+/** `-A KUBE-SERVICES -d 10.96.0.10/32 -j KUBE-SVC-X`, perhaps with counters before it. */
+export function parseLine(line: string): ParsedLine {
   const read = wordsOf(line);
-  if (!read.ok) return read.reason;
+  if (!read.ok) return read;
   const words = COUNTERS.test(read.words[0]?.raw ?? '') ? read.words.slice(1) : read.words;
   const [command, chain, ...rest] = words;
-  if (command?.raw !== '-A')
-    return `${command?.raw ?? line} is no command that iptables-save prints`;
-  if (chain === undefined) return '-A names no chain';
+  if (command?.raw !== '-A') {
+    const reason = `${command?.raw ?? line} is no command that iptables-save prints`;
+    return { ok: false, reason };
+  }
+  if (chain === undefined) return { ok: false, reason: '-A names no chain' };
   const parsed = parseRule(rest);
-  if (!parsed.ok) return `-A ${chain.text}: ${parsed.reason}`;
-  onRule?.(parsed.rule, line);
-  return addRule(chain.text, parsed.rule, open);
+  if (!parsed.ok) return { ok: false, reason: `-A ${chain.text}: ${parsed.reason}` };
+  return { ok: true, chain: chain.text, rule: parsed.rule };
 }
 
-function addRule(chain: string, rule: Rule, open: OpenTable): string | undefined {
-  const rules = open.chains.get(chain);
-  if (rules === undefined && !BUILT_IN.has(chain))
-    return `-A ${chain}: table ${open.name} has not declared that chain`;
-  if (rules === undefined) open.jumps.push({ from: chain, rule });
-  else rules.push(rule);
+/** Why a rule cannot be in the chain. */
+export function undeclared({ name, chains }: ScannedTable<unknown>, chain: string) {
+  return chains.has(chain) || BUILT_IN.has(chain)
+    ? undefined
+    : `-A ${chain}: table ${name} has not declared that chain`;
+}
+
+function addRule(
+  { chain, rule }: Extract<ParsedLine, { readonly ok: true }>,
+  table: ScannedTable<Rule[]>,
+  jumps: Jump[],
+): string | undefined {
+  const rules = table.chains.get(chain);
+  if (rules === undefined) {
+    const reason = undeclared(table, chain);
+    if (reason === undefined) jumps.push({ from: chain, rule });
+    return reason;
+  }
+  rules.push(rule);
   return undefined;
 }
 

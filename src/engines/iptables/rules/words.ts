@@ -21,7 +21,15 @@ const unescaped = (text: string): string => text.replace(/\\(.)/gsu, '$1');
 export function wordsOf(line: string): Words {
   const words: Word[] = [];
   const text = line.trimEnd();
+  const hasTabs = text.includes('\t');
   for (let at = 0; at < text.length; ) {
+    const plainEnd = hasTabs ? -1 : endOfPlain(text, at);
+    if (plainEnd > at) {
+      const word = text.slice(at, plainEnd);
+      words.push({ text: word, raw: word });
+      at = plainEnd + 1;
+      continue;
+    }
     WORD.lastIndex = at;
     const found = WORD.exec(text);
     if (found === null) return { ok: false, reason: unreadable(text.slice(at).trimStart()) };
@@ -30,6 +38,13 @@ export function wordsOf(line: string): Words {
     at = WORD.lastIndex;
   }
   return { ok: true, words };
+}
+
+/** Most words have no quotes and no blank before them: 400,000 rules have four million. @returns -1 if it is another one */
+function endOfPlain(text: string, at: number): number {
+  if (text[at] === '"' || text[at] === ' ') return -1;
+  const end = text.indexOf(' ', at);
+  return end < 0 ? text.length : end;
 }
 
 const unreadable = (rest: string): string =>
