@@ -196,7 +196,10 @@ function testsOf(rule: Parsed, isTarget: (name: string) => boolean): readonly Te
   }
   if (rule.target?.kind === 'jump' && !isTarget(rule.target.chain))
     tests.push({ kind: 'unread', text: `-j ${rule.target.chain}` });
-  if (rule.other !== undefined) tests.push({ kind: 'unread', text: rule.other });
+  if (OTHER_PROTOCOL.test(rule.other ?? ''))
+    tests.push({ kind: 'protocol', protocols: [], not: false });
+  const { unread } = otherOf(rule);
+  if (unread !== '') tests.push({ kind: 'unread', text: unread });
   if (rule.probability !== undefined) tests.push({ kind: 'share', share: rule.probability });
   return tests;
 }
@@ -210,7 +213,23 @@ function addressTest(
   return { kind: 'address', side, ranges: [range], not: not === true };
 }
 
-function actionsOf(table: string, { recent, target }: Parsed): readonly Action[] {
+/** `-p icmp`: no packet that is compared has another protocol than TCP, UDP and SCTP. */
+const OTHER_PROTOCOL = /(?:^|(?<!!) )-p \S/;
+/** The target stands last. What only logs does nothing, whatever it tests. */
+const LOGS = /(?:^| )-j N?F?LOG(?: |$)/;
+const REFUSES = /(?:^| )-j REJECT --reject-with \S+$/;
+
+/** What of `other` may decide, and is not known; `-j REJECT --reject-with tcp-reset` refuses as others do. */
+function otherOf({ other = '', target }: Parsed) {
+  const isReject = REFUSES.test(other);
+  const decides = target !== undefined || / ?-[jg] /.test(other);
+  if (!decides || LOGS.test(other) || OTHER_PROTOCOL.test(other)) return { unread: '', isReject };
+  return { unread: other.replace(REFUSES, ''), isReject };
+}
+
+function actionsOf(table: string, parsed: Parsed): readonly Action[] {
+  const { recent, target } = parsed;
+  if (otherOf(parsed).isReject) return [{ kind: 'reject' }];
   const remembered: readonly Action[] =
     recent?.action.kind === 'set' ? [{ kind: 'remember', list: recent.list }] : [];
   return target === undefined ? remembered : [...remembered, actionOf(table, target)];

@@ -11,7 +11,7 @@ export function surveyOf(
     addresses: new Set<string>(),
     ranges: new Map<string, Range>(),
     seconds: new Map<string, number>(),
-    unread: [] as Survey['unread'][number][],
+    unread: [...sets.values()].flatMap(({ unread }) => unread),
   };
   const addRange = (range: Range): void => {
     if (isOneAddress(range)) found.addresses.add(textOf(range.from));

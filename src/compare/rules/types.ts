@@ -89,6 +89,8 @@ export interface Elements {
   readonly exact: ReadonlyMap<string, Verdict | undefined>;
   /** Prefixes and ranges of a key that is one address. */
   readonly ranges: readonly Range[];
+  /** Those that end by themselves, and ranges in a key of several parts: the former count, the latter match nothing. */
+  readonly unread: readonly Pick<Rule, 'text' | 'isForeign'>[];
 }
 
 /** A chain that the kernel calls at a hook. */

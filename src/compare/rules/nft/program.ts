@@ -77,7 +77,8 @@ function addTable(
   { sources, sets, hooks }: Building,
 ): void {
   const { family, name, isForeign } = about;
-  for (const set of table.sets.values()) sets.set(`${name} ${set.name}`, elementsIn(set, name));
+  for (const set of table.sets.values())
+    sets.set(`${name} ${set.name}`, elementsIn(set, name, isForeign));
   const context = { family, table: name, sets: table.sets };
   for (const chain of table.chains) {
     const key = `${name} ${chain.name}`;
@@ -97,19 +98,28 @@ const DROP: Pick<Rule, 'tests' | 'actions'> = { tests: [], actions: [{ kind: 'dr
 /** `-100`, `dstnat` */
 const priorityOf = (text: string): number => NAMED[text] ?? (Number.parseInt(text, 10) || 0);
 
-function elementsIn(set: TextSet, table: string): Elements {
+const isEndOfKey = (word: string): boolean => END_OF_KEY.has(word);
+const END_OF_KEY: ReadonlySet<string> = new Set([
+  ...[':', 'comment', 'counter', 'timeout', 'expires'],
+]);
+
+function elementsIn(set: TextSet, table: string, isForeign: boolean): Elements {
   const exact = new Map<string, Verdict | undefined>();
   const ranges: Range[] = [];
+  const unread: Elements['unread'][number][] = [];
   for (const words of set.isDynamic ? [] : elementsOf(set)) {
     const colon = words.indexOf(':');
-    const end = words.findIndex((word) => word === ':' || word === 'comment' || word === 'counter');
+    const end = words.findIndex(isEndOfKey);
     const parts = words.slice(0, end < 0 ? words.length : end).filter((word) => word !== '.');
     const [only = ''] = parts;
     const verdict = colon < 0 ? undefined : verdictOf(words.slice(colon + 1), table);
-    const range = parts.length === 1 && /[/-]/.test(only) ? spanOf(only) : undefined;
+    const isRange = (part: string): boolean => /^[\da-f.:]+[/-]|-\d/.test(part);
+    const range = parts.length === 1 && isRange(only) ? spanOf(only) : undefined;
+    const isUnread = words.includes('timeout') || (parts.length > 1 && parts.some(isRange));
+    if (isUnread) unread.push({ text: `${table} ${set.name}: ${words.join(' ')}`, isForeign });
     if (range === undefined)
       exact.set(parts.map((part) => PROTOCOLS[part] ?? part).join(' '), verdict);
     else ranges.push(range);
   }
-  return { exact, ranges };
+  return { exact, ranges, unread };
 }

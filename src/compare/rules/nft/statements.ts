@@ -28,6 +28,8 @@ export const PROTOCOLS: Readonly<Record<string, Protocol>> = {
   ...{ tcp: 'TCP', udp: 'UDP', sctp: 'SCTP' },
   ...{ '6': 'TCP', '17': 'UDP', '132': 'SCTP' },
 };
+/** By name, or by number, as `nft -y` prints it. */
+const OTHER_PROTOCOL = /^(?:\d+|ip|icmp|ipv6-icmp|icmpv6|igmp|esp|ah|gre|comp|udplite|dccp)$/;
 const STATES: Readonly<Record<string, ConnectionState>> = {
   ...{ new: 'NEW', established: 'ESTABLISHED', related: 'RELATED', invalid: 'INVALID' },
 };
@@ -54,8 +56,17 @@ function readStatement(words: Words, draft: Draft, context: NftContext): boolean
   return false;
 }
 
-/** Comments and counters change nothing. */
+const LOG_OPTIONS = ['prefix', 'level', 'group', 'snaplen', 'queue-threshold', 'flags'];
+
+/** Comments, counters and logs change nothing. */
 function isSaidOnly(words: Words): boolean {
+  if (words.take('log')) {
+    while (LOG_OPTIONS.includes(words.peek())) {
+      words.next();
+      words.next();
+    }
+    return true;
+  }
   if (words.take('comment') || words.take('counter', 'name')) {
     words.next();
     return true;
@@ -77,6 +88,17 @@ function readField(words: Words): { part: KeyPart; protocol?: Protocol } | undef
   for (const [name, protocol] of Object.entries(PROTOCOLS))
     if (words.take(name, 'dport')) return { part: 'port', protocol };
   return undefined;
+}
+
+/** `icmp type { echo-request }`: no packet that is compared is one. */
+function readOtherProtocol(words: Words, { tests }: Draft): boolean {
+  if (!['icmp', 'icmpv6', 'igmp'].includes(words.peek())) return false;
+  if (!['type', 'code'].includes(words.peek(1))) return false;
+  words.take(words.peek(), words.peek(1));
+  words.take('!=');
+  words.list();
+  tests.push({ kind: 'protocol', protocols: [], not: false });
+  return true;
 }
 
 function readAddressOrKey(words: Words, draft: Draft, context: NftContext): boolean {
@@ -123,7 +145,8 @@ function valueTest(part: KeyPart, words: Words, not: boolean): Test | undefined 
   switch (part) {
     case 'protocol': {
       const protocols = values.flatMap((value) => PROTOCOLS[value] ?? []);
-      return protocols.length === values.length ? { kind: 'protocol', protocols, not } : undefined;
+      const isKnown = values.every((value) => value in PROTOCOLS || OTHER_PROTOCOL.test(value));
+      return isKnown ? { kind: 'protocol', protocols, not } : undefined;
     }
     case 'port':
       return portTest(values, not);
@@ -306,5 +329,5 @@ function numbered(items: Iterable<readonly string[]>): ReadonlyMap<number, Backe
 
 type Reader = (words: Words, draft: Draft, context: NftContext) => boolean;
 const READERS: readonly Reader[] = [
-  ...[isSaidOnly, readAddressOrKey, readMark, readOther, readAction],
+  ...[isSaidOnly, readOtherProtocol, readAddressOrKey, readMark, readOther, readAction],
 ];
