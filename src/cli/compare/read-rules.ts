@@ -2,6 +2,7 @@
 // The rules that are in the kernel, or in files, as sides. Reads only.
 import { readFileSync } from 'node:fs';
 import { readIptables } from '../../compare/rules/iptables.ts';
+import { merged } from '../../compare/rules/merged.ts';
 import { readNft } from '../../compare/rules/nft/program.ts';
 import type { Program } from '../../compare/rules/types.ts';
 import type { SideKind } from '../../compare/sides/side.ts';
@@ -25,26 +26,58 @@ const NFT: Readonly<Record<Family, string>> = { IPv4: 'ip', IPv6: 'ip6' };
 const OF_FAIRLEAD = /^:KUBE-CLUSTER-IPS /m;
 const OF_A_PROXY = /^:KUBE-SERVICES /m;
 
-/** Of all proxies that have rules on this node; names are unique in a family. */
+type Variant = 'nft' | 'legacy';
+const VARIANTS: readonly Variant[] = ['nft', 'legacy'];
+type Saved = readonly (readonly [variant: Variant, text: string])[];
+
+/** Of all proxies that have rules on this node; names are unique in a family. Rules of no proxy count for each of them. */
 export async function rulesOnNode(families: readonly Family[]): Promise<readonly FoundRules[]> {
+  const { code, stdout } = await run('nft', ['-y', 'list', 'ruleset'], LIST);
+  const listed = code === 0 ? stdout : '';
+  checkWhole(listed);
   const found: FoundRules[] = [];
   for (const family of families) {
-    found.push(...(await ofIptables(family, 'nft')));
-    found.push(...(await ofIptables(family, 'legacy')));
+    const saved = await savedRules(family);
+    const beside = readNft(family, listed, { isProxys: () => false, isLeftOut: isOfAProxy });
+    found.push(...ofIptables(family, saved, beside));
+    const foreign = saved.map(([variant, text]) => foreignOf(family, variant, text));
+    for (const one of fromNftables(family, listed))
+      found.push({ ...one, program: merged(one.program, ...foreign) });
   }
-  const { code, stdout } = await run('nft', ['-y', 'list', 'ruleset'], LIST);
-  if (code !== 0) return found;
-  return [...found, ...families.flatMap((family) => fromNftables(family, stdout))];
+  return found;
 }
 
-async function ofIptables(family: Family, variant: 'nft' | 'legacy'): Promise<FoundRules[]> {
-  const { code, stdout } = await run(`${TOOLS[family]}-${variant}-save`, [], LIST);
-  if (code !== 0 || !OF_A_PROXY.test(stdout)) return [];
-  const owner = OF_FAIRLEAD.test(stdout) ? 'fairlead-iptables' : 'iptables';
-  return [fromIptables(`${owner}-${variant}`, family, stdout)];
+const isOfAProxy = (table: string): boolean => /^ip6? (?:kube-proxy|fairlead)$/.test(table);
+
+async function savedRules(family: Family): Promise<Saved> {
+  const found: (readonly [Variant, string])[] = [];
+  for (const variant of VARIANTS) {
+    const { code, stdout } = await run(`${TOOLS[family]}-${variant}-save`, [], LIST);
+    if (code === 0) found.push([variant, stdout]);
+  }
+  return found;
 }
 
-/** Throws RESTORE_FAILED if it cannot be read. */
+function ofIptables(family: Family, saved: Saved, beside: Program): readonly FoundRules[] {
+  return saved.flatMap(([variant, text]): readonly FoundRules[] => {
+    if (!OF_A_PROXY.test(text)) return [];
+    const owner = OF_FAIRLEAD.test(text) ? 'fairlead-iptables' : 'iptables';
+    const found = fromIptables(`${owner}-${variant}`, family, text);
+    const others = saved.filter(([other]) => other !== variant);
+    const foreign = others.map(([other, rules]) => foreignOf(family, other, rules));
+    return [{ ...found, program: merged(found.program, ...foreign, beside) }];
+  });
+}
+
+/** Throws BAD_OPTION. */
+function foreignOf(family: Family, variant: Variant, saved: string): Program {
+  const read = readIptables(family, saved, { prefix: `${variant}:`, isForeignOnly: true });
+  if (!read.ok)
+    throw new FairleadError('BAD_OPTION', `the rules of iptables-${variant}, ${read.reason}`);
+  return read.value;
+}
+
+/** Throws BAD_OPTION if it cannot be read. */
 function fromIptables(name: string, family: Family, saved: string): FoundRules {
   const read = readIptables(family, saved);
   if (!read.ok) throw new FairleadError('BAD_OPTION', `the rules of ${name}, ${read.reason}`);
@@ -60,10 +93,9 @@ function fromNftables(family: Family, printed: string): FoundRules[] {
   ].flatMap(([table = '', name = '']) => {
     const own = `${NFT[family]} ${table}`;
     if (!printed.includes(`table ${own} {`)) return [];
-    const other = `${NFT[family]} ${table === 'fairlead' ? 'kube-proxy' : 'fairlead'}`;
     const program = readNft(family, printed, {
       isProxys: (one) => one === own,
-      isLeftOut: (one) => one === other,
+      isLeftOut: (one) => one !== own && isOfAProxy(one),
     });
     return [{ kind: 'nftables', name, family, program } as const];
   });

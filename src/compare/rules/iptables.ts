@@ -56,7 +56,19 @@ type Table = ScannedTable<Span>;
 
 const empty = (): Span => ({ from: 0, to: 0, next: undefined });
 
-export function readIptables(family: Family, saved: string): Read<Program> {
+interface Wanted {
+  /** Before the names of its tables, so that rules of another variant can be beside them. */
+  readonly prefix: string;
+  /** Without those of a proxy. */
+  readonly isForeignOnly: boolean;
+}
+const ALL: Wanted = { prefix: '', isForeignOnly: false };
+
+export function readIptables(
+  family: Family,
+  saved: string,
+  { prefix, isForeignOnly }: Wanted = ALL,
+): Read<Program> {
   const builtIn = new Map<string, Span>();
   const scanned = scanTables<Span>(saved, {
     empty,
@@ -65,7 +77,7 @@ export function readIptables(family: Family, saved: string): Read<Program> {
       if (chain === undefined) return notRead(line);
       const reason = undeclared(table, chain);
       if (reason !== undefined) return reason;
-      const name = `${table.name} ${chain}`;
+      const name = `${prefix}${table.name} ${chain}`;
       const span = table.chains.get(chain) ?? builtIn.get(name) ?? empty();
       if (!table.chains.has(chain)) builtIn.set(name, span);
       extend(span, at, at + line.length);
@@ -73,13 +85,13 @@ export function readIptables(family: Family, saved: string): Read<Program> {
     },
   });
   if (!scanned.ok) return { ok: false, reason: `line ${scanned.line}: ${scanned.reason}` };
-  const tables = new Map(scanned.tables.map((table) => [table.name, table]));
+  const tables = new Map(scanned.tables.map((table) => [`${prefix}${table.name}`, table]));
   const hooks = { prerouting: [], input: [], forward: [], output: [], postrouting: [] } as {
     readonly [Name in Hook]: BaseChain[];
   };
-  for (const name of tables.keys())
+  for (const [key, { name }] of tables)
     for (const [hook, priority] of PRIORITIES[name] ?? [])
-      hooks[hook].push({ priority, isNat: name === 'nat', chain: `${name} ${hook.toUpperCase()}` });
+      hooks[hook].push({ priority, isNat: name === 'nat', chain: `${key} ${hook.toUpperCase()}` });
   for (const list of Object.values(hooks)) list.sort((a, b) => a.priority - b.priority);
   const chains = new LazyChains(
     {
@@ -96,7 +108,8 @@ export function readIptables(family: Family, saved: string): Read<Program> {
     },
     (name, span) => {
       const [table = '', chain = ''] = name.split(' ');
-      return rulesOf(saved, span, chain, tables.get(table));
+      const rules = rulesOf(saved, span, { chain, key: table, table: tables.get(table) });
+      return isForeignOnly ? rules.filter(({ isForeign }) => isForeign) : rules;
     },
   );
   const sets = new Map();
@@ -138,8 +151,11 @@ class Unreadable extends Error {}
 function rulesOf(
   saved: string,
   first: Span,
-  chain: string,
-  table: Table | undefined,
+  {
+    chain,
+    key,
+    table,
+  }: { readonly chain: string; readonly key: string; readonly table?: Table | undefined },
 ): readonly Rule[] {
   const rules: Rule[] = [];
   const isBuiltIn = BUILT_IN.has(chain);
@@ -160,7 +176,7 @@ function rulesOf(
         : OF_A_PROXY.test(chain);
       rules.push({
         tests: testsOf(rule, isTarget),
-        actions: actionsOf(name, rule),
+        actions: actionsOf(key, rule),
         text: `-t ${name} ${line}`,
         isForeign: !isProxys,
       });

@@ -99,18 +99,33 @@ test('a backend that somebody has exchanged is found, with the Service and the r
   expect(stdout).toMatch(/fairlead-nftables: ip fairlead service-\S*dns/);
 });
 
-test('a rule of another program that drops what is for a Service is told', async () => {
-  const agent = await node.startAgent(['--engine', 'nftables']);
-  await node.programmed();
-  await agent.stop();
-  await nft('add table ip mine');
-  await nft('add chain ip mine c { type filter hook prerouting priority -200; }');
-  await nft('add rule ip mine c tcp dport 30080 drop');
-  const { code, stdout } = await compare('plan', 'fairlead-nftables');
-  expect(code).toBe(3);
-  expect(stdout).toContain('(foreign-rule)');
-  expect(stdout).toContain('ip mine c: tcp dport 30080 drop');
-});
+const IPTABLES_RULE = '-p tcp -m tcp --dport 30080 -j DROP';
+const FOREIGN: readonly (readonly [engine: string, kind: string, told: string])[] = [
+  ['nftables', 'nftables', 'ip mine c: tcp dport 30080 drop'],
+  ['iptables', 'nftables', 'ip mine c: tcp dport 30080 drop'],
+  ['nftables', 'iptables', `-t raw -A PREROUTING ${IPTABLES_RULE}`],
+];
+
+test.each(FOREIGN)(
+  'beside rules of the engine %s, a rule of another program in %s that drops what is for a Service is told',
+  async (engine, kind, told) => {
+    const agent = await node.startAgent(['--engine', engine]);
+    await node.programmed();
+    await agent.stop();
+    if (kind === 'nftables') {
+      await nft('add table ip mine');
+      await nft('add chain ip mine c { type filter hook prerouting priority -200; }');
+      await nft('add rule ip mine c tcp dport 30080 drop');
+    } else {
+      const rule = ['-t', 'raw', '-A', 'PREROUTING', ...IPTABLES_RULE.split(' ')];
+      expect(await inNode(['iptables-nft', ...rule])).toMatchObject({ code: 0 });
+    }
+    const { code, stdout } = await compare('plan', `fairlead-${engine}`);
+    expect(code).toBe(3);
+    expect(stdout).toContain('(foreign-rule)');
+    expect(stdout).toContain(told);
+  },
+);
 
 test('a manifest that cannot be read is told', async () => {
   const agent = await node.startAgent(['--engine', 'nftables']);
