@@ -56,11 +56,26 @@ export async function pairsOf({ names, plan, addresses }: Wanted): Promise<reado
     return one === undefined || other === undefined ? [] : [{ family, node, sides: [one, other] }];
   });
   if (pairs.length > 0) return pairs;
-  const known = [...new Set(onNode.map(({ name }) => name))].join(', ') || 'no rules of a proxy';
-  throw new FairleadError(
-    'NOT_FOUND',
-    `${left} and ${right} cannot be compared in any IP family: this node has ${known}`,
-  );
+  const rulesOf = (name: string): readonly FoundRules[] =>
+    inFiles.get(name) ?? onNode.filter((one) => isMeant(one, name));
+  throw new FairleadError('NOT_FOUND', apartText([left, right], rulesOf, onNode));
+}
+
+/** Why two sides have no family in common. */
+function apartText(
+  names: readonly string[],
+  rulesOf: (name: string) => readonly FoundRules[],
+  onNode: readonly FoundRules[],
+): string {
+  const missing = names.find((name) => name !== PLAN && rulesOf(name).length === 0);
+  if (missing !== undefined) {
+    const known = [...new Set(onNode.map(({ name }) => name))].join(', ') || 'no rules of a proxy';
+    return `this node has no rules of ${missing}: it has ${known}`;
+  }
+  const families = names
+    .filter((name) => name !== PLAN)
+    .map((name) => `${name} has rules of ${rulesOf(name).map(({ family }) => family)}`);
+  return `${families.join(', ')}, and no IP family is in both: save the other one with \`iptables-save\` or \`ip6tables-save\``;
 }
 
 const isMeant = ({ name }: FoundRules, wanted: string): boolean =>
