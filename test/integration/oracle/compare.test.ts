@@ -2,18 +2,15 @@
 // What `fairlead compare` says of the rules that the real kube-proxy writes for every story: no difference without a known reason,
 // but where kube-proxy itself is wrong. FAIRLEAD_CASES=1,13 plays only these.
 import { describe, expect, test } from 'vitest';
-import { withoutOwnAnnotations } from '../../../src/compare/plain.ts';
-import { FAMILIES, type ObjectChange } from '../../../src/model/types.ts';
 import { createPlanner } from '../../../src/plan/planner.ts';
-import type { Plan } from '../../../src/plan/types.ts';
 import type { Story } from '../../conformance/story.ts';
 import type { Stage } from '../../support/fixture/stage.ts';
 import { preparationOf } from '../../support/fixture/stories/prepare.ts';
 import { playable } from '../../support/fixture/stories/story-table.ts';
 import { useStage } from '../../support/fixture/tests.ts';
-import { comparedWith, sideOf, unexplained } from '../../unit/compare/recorded.ts';
+import { openAt, plansOf } from './compared.ts';
 import { isMissing, oracle, RULE_MODES } from './oracle.ts';
-import { type RuleMode, rulesOf, withAddresses, withoutSentinel } from './written.ts';
+import type { RuleMode } from './written.ts';
 
 /** kube-proxy keeps the endpoints of a slice that belongs to another Service now: docs/semantics.md, `stale-slice`. */
 const WRONG: readonly Story['case'][] = ['slice-moves'];
@@ -46,19 +43,8 @@ async function comparedSteps(
   for (const [index, changes] of steps.entries()) {
     if (index === 0) await stage.reset(changes, story.settings);
     else await stage.change(changes);
-    const plans = plansOf(planners, changes);
-    for (const family of FAMILIES) {
-      const text = await rulesOf(stage, story.settings.nodeName, mode, family);
-      const [plan, plain] = plans.map((one) => withAddresses(one, text.own));
-      const rules = sideOf(mode, text.rules, plan!, family);
-      const open = unexplained(comparedWith(plan!, rules, family, plain));
-      found.push(...withoutSentinel(open).map((line) => `step ${index}: ${line}`));
-    }
+    const open = await openAt(stage, story.settings.nodeName, mode, plansOf(planners, changes));
+    found.push(...open.map((line) => `step ${index}: ${line}`));
   }
   return found;
 }
-
-const plansOf = (
-  [planner, plain]: readonly ReturnType<typeof createPlanner>[],
-  changes: readonly ObjectChange[],
-): readonly Plan[] => [planner!.apply(changes), plain!.apply(withoutOwnAnnotations(changes))];
