@@ -37,6 +37,14 @@ const isByRanges = ({ because }: Answer): boolean => because.some(({ text }) => 
 const isOfUnknownPort = ({ because }: Answer): boolean =>
   because.some(({ text }) => text.endsWith(UNKNOWN_PORT));
 
+/** Other fields, such as ports and addresses, may change all parts. */
+const PARTS: readonly (readonly [RegExp, Part])[] = [
+  [/sourceRanges|source-ranges/i, 'verdict'],
+  [/sessionAffinity/i, 'affinity'],
+];
+const mayChange = (field: string, part: Part): boolean =>
+  PARTS.every(([pattern, only]) => !pattern.test(field) || only === part);
+
 /** The first one that holds is the reason. */
 export const KNOWN: readonly KnownDifference[] = [
   {
@@ -44,7 +52,10 @@ export const KNOWN: readonly KnownDifference[] = [
     rules: 'if two Services ask for one address or port, the order of rules decides',
     plan: 'the older Service gets it',
     modes: ALL,
-    holds: ({ claim }) => claim?.isContested === true,
+    // Whichever Service gets it, somebody answers or drops, but for what the node sends to one without endpoints.
+    holds: ({ claim, rules, clients }) =>
+      claim?.isContested === true &&
+      (rules.verdict !== 'none' || clients.every(({ device }) => device === undefined)),
   },
   {
     name: 'neighbour-reaches-loopback',
@@ -168,7 +179,7 @@ export const KNOWN: readonly KnownDifference[] = [
     rules: 'a field that the API server would refuse counts in part',
     plan: 'rejects the field, and reports it',
     modes: ALL,
-    holds: ({ claim }) => (claim?.rejected.length ?? 0) > 0,
+    holds: ({ claim, part }) => claim?.rejected.some((field) => mayChange(field, part)) === true,
   },
   {
     name: 'hairpin-of-another-node',

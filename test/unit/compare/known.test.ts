@@ -14,3 +14,28 @@ test('a Service without endpoints that rules do not refuse is no unknown port', 
   expect(one?.holds(seen('Service default/web has not this port'))).toBe(true);
   expect(one?.holds(seen('Service default/web: ClusterIP, client pod'))).toBe(false);
 });
+
+const known = (name: string) => KNOWN.find((one) => one.name === name)!;
+
+test('an address for which two Services ask, and that nobody answers, is no conflict', () => {
+  const found = (verdict: string, device?: string) => {
+    const more = { claim: { isContested: true }, rules: { verdict }, clients: [{ device }] };
+    return { ...seen(''), ...more } as unknown as Seen;
+  };
+  expect(known('conflict-undefined').holds(found('forward', 'eth0'))).toBe(true);
+  expect(known('conflict-undefined').holds(found('none', 'eth0'))).toBe(false);
+  // A Service without endpoints, for what the node itself sends.
+  expect(known('conflict-undefined').holds(found('none'))).toBe(true);
+});
+
+test.each([
+  ['spec.loadBalancerSourceRanges[0]', 'verdict', true],
+  ['spec.loadBalancerSourceRanges[0]', 'backends', false],
+  ['spec.sessionAffinityConfig.clientIP.timeoutSeconds', 'affinity', true],
+  ['spec.sessionAffinityConfig.clientIP.timeoutSeconds', 'shares', false],
+  ['spec.ports[0].nodePort', 'backends', true],
+])('a rejected %s explains a difference of %s: %s', (field, part, isExplained) => {
+  const claim = { isContested: false, rejected: [field] };
+  const found = { ...seen(''), claim, part } as unknown as Seen;
+  expect(known('rejected-field').holds(found)).toBe(isExplained);
+});
