@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two sides, class by class. Nothing is sampled: a class has every packet that neither side tells from another.
+import { resultOf } from '../lib/steps.ts';
 import type { Family } from '../model/types.ts';
 import { type Answer, answerText, differingPart, type Part, type Reason } from './answer.ts';
 import { type Compared, clientClasses, destinations } from './classes.ts';
@@ -26,7 +27,10 @@ export interface Comparison {
   readonly unread: readonly Reason[];
 }
 
-export function compare(compared: Compared): Comparison {
+export const compare = (compared: Compared): Comparison => resultOf(compareInSteps(compared));
+
+/** A step for each destination. */
+export function* compareInSteps(compared: Compared): Generator<void, Comparison> {
   const differences: Difference[] = [];
   let [count, classes] = [0, 0];
   for (const destination of destinations(compared)) {
@@ -34,6 +38,7 @@ export function compare(compared: Compared): Comparison {
     const clients = clientClasses(compared, destination);
     classes += clients.length;
     differences.push(...differencesAt(compared, destination, clients));
+    yield;
   }
   const unread = compared.sides.flatMap((side) => [...side.unread()]);
   return { destinations: count, classes, differences, unread };

@@ -2,9 +2,9 @@
 // Rules that kube-proxy 1.37 has written for stories of test/conformance, and the plan of the same objects.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { isUnexplained } from '../../../src/cli/compare/report.ts';
 import { type Comparison, compare } from '../../../src/compare/compare.ts';
 import { withReasons } from '../../../src/compare/known.ts';
+import { isUnexplained } from '../../../src/compare/proof.ts';
 import { readIptables } from '../../../src/compare/rules/iptables.ts';
 import { readNft } from '../../../src/compare/rules/nft/program.ts';
 import type { Program } from '../../../src/compare/rules/types.ts';

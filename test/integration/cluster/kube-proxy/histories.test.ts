@@ -3,9 +3,9 @@
 // proves of both tables that they do the same with every packet, but for the differences of src/compare/known.ts.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { isUnexplained } from '../../../../src/cli/compare/report.ts';
 import { compare } from '../../../../src/compare/compare.ts';
 import { withReasons } from '../../../../src/compare/known.ts';
+import { isUnexplained } from '../../../../src/compare/proof.ts';
 import { planSide } from '../../../../src/compare/sides/plan-side.ts';
 import { familyOf } from '../../../../src/lib/ip.ts';
 import { FAMILIES, type Family, type ObjectChange } from '../../../../src/model/types.ts';

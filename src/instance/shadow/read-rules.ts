@@ -6,8 +6,10 @@ import { readNft } from '../../compare/rules/nft/program.ts';
 import type { Program } from '../../compare/rules/types.ts';
 import type { SideKind } from '../../compare/sides/side.ts';
 import { FairleadError } from '../../errors.ts';
-import type { Family } from '../../model/types.ts';
+import { shortDigest } from '../../lib/digest.ts';
+import { FAMILIES, type Family } from '../../model/types.ts';
 import { type RunOptions, run } from '../../sys/exec.ts';
+import { hasLegacyTable, rulesGeneration } from '../../sys/netfilter.ts';
 
 /** Rules of one proxy in one family. */
 export interface FoundRules {
@@ -35,6 +37,19 @@ export async function rulesOnNode(families: readonly Family[]): Promise<readonly
   const { code, stdout } = await run('nft', ['-y', 'list', 'ruleset'], LIST);
   if (code !== 0) return found;
   return [...found, ...families.flatMap((family) => fromNftables(family, stdout))];
+}
+
+/** Times, and counters of packets. */
+const CHANGING = /^#.*$|\[\d+:\d+\]/gm;
+
+/** Another one says that rules may have changed: those of nf_tables are not listed for it. */
+export async function rulesVersion(): Promise<string> {
+  const legacy = FAMILIES.filter((family) => hasLegacyTable(family, 'nat'));
+  const saved = await Promise.all(
+    legacy.map((family) => run(`${TOOLS[family]}-legacy-save`, [], LIST)),
+  );
+  const digests = saved.map(({ stdout }) => shortDigest(stdout.replace(CHANGING, '')));
+  return [rulesGeneration() ?? '', ...digests].join(' ');
 }
 
 async function ofIptables(family: Family, variant: 'nft' | 'legacy'): Promise<FoundRules[]> {
