@@ -4,7 +4,7 @@
 import { isLoopback } from '../lib/ip.ts';
 import { type Answer, differingPart, type Part } from './answer.ts';
 import type { Comparison, Difference } from './compare.ts';
-import { ELSEWHERE, NO_ENDPOINTS, SOURCES, UNKNOWN_PORT } from './sides/plan-side.ts';
+import { ELSEWHERE, NO_ENDPOINTS, NODE_PROCESS, SOURCES, UNKNOWN_PORT } from './sides/plan-side.ts';
 import type { NodeAddresses, Side, SideKind } from './sides/side.ts';
 
 export interface KnownDifference {
@@ -45,6 +45,13 @@ export const KNOWN: readonly KnownDifference[] = [
     plan: 'the older Service gets it',
     modes: ALL,
     holds: ({ claim }) => claim?.isContested === true,
+  },
+  {
+    name: 'node-process',
+    rules: 'the Service gets what is for an address of the node, though a process listens there',
+    plan: 'the process gets it',
+    modes: ALL,
+    holds: ({ plan }) => plan.verdict === 'none' && says(plan, NODE_PROCESS),
   },
   {
     name: 'neighbour-reaches-loopback',
