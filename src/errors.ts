@@ -37,6 +37,7 @@ export const ERRORS = {
   TAKE_OVER_FAILED: EXIT.failed,
   BPF_ROOT_IN_USE: EXIT.failed,
   RULES_IN_USE: EXIT.failed,
+  SHADOW_DIFFERS: EXIT.failed,
   CLEANUP_FAILED: EXIT.failed,
   NOT_RUNNING: EXIT.degraded,
   BAD_OPTION: EXIT.usage,

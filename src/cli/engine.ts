@@ -12,7 +12,7 @@ import { holds } from '../probe/forbidden.ts';
 import { ownStatus } from '../sys/probe-sandbox.ts';
 
 export interface ChosenEngine {
-  readonly engine: 'bpf' | 'iptables' | 'nftables' | 'userspace';
+  readonly engine: 'bpf' | 'iptables' | 'nftables' | 'userspace' | 'shadow';
   /** Why eBPF cannot serve this node; undefined: it can, or was not asked for. */
   readonly reason?: string;
 }
@@ -22,6 +22,7 @@ export function chooseEngine(
   { engine: asked, own }: Pick<Config, 'engine' | 'own'>,
   check: (cgroupRoot: string | undefined) => void = checkBpf,
 ): ChosenEngine {
+  if (own.shadow !== undefined) return { engine: 'shadow' };
   if (asked !== 'auto' && asked !== 'bpf') return { engine: asked };
   try {
     check(own.cgroupRoot === undefined ? undefined : resolve(own.cgroupRoot));
@@ -39,12 +40,13 @@ function checkBpf(cgroupRoot: string | undefined): void {
   checkCgroupRoot(cgroupRoot);
 }
 
-/** None for an agent that could neither see nor remove what another engine has left. */
+/** None for an agent that could neither see nor remove what another engine has left, or must not. */
 export const predecessorsOf = (
   { own, plan: { nodeName } }: Config,
   { engine }: ChosenEngine,
 ): readonly Predecessor[] =>
-  engine === 'userspace' && !holds({ status: ownStatus() }, 'CAP_NET_ADMIN')
+  engine === 'shadow' ||
+  (engine === 'userspace' && !holds({ status: ownStatus() }, 'CAP_NET_ADMIN'))
     ? []
     : allEngines(resolve(own.bpfRoot), {
         ...{ command: 'agent', nodeName, runDir: resolve(own.runDir) },

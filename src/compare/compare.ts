@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two sides, class by class. Nothing is sampled: a class has every packet that neither side tells from another.
+import { resultOf } from '../lib/steps.ts';
 import type { Family } from '../model/types.ts';
 import { type Answer, answerText, differingPart, type Part, type Reason } from './answer.ts';
 import { type Compared, clientClasses, destinations } from './classes.ts';
@@ -37,7 +38,14 @@ export interface Judge {
 
 const KEEP_ALL: Judge = { reasonOf: () => undefined, isKept: () => true };
 
-export function compare(compared: Compared, judge: Judge = KEEP_ALL): Comparison {
+export const compare = (compared: Compared, judge: Judge = KEEP_ALL): Comparison =>
+  resultOf(compareInSteps(compared, judge));
+
+/** A step for each destination. */
+export function* compareInSteps(
+  compared: Compared,
+  judge: Judge = KEEP_ALL,
+): Generator<void, Comparison> {
   const differences: Difference[] = [];
   const reasons = new Map<string, number>();
   let [count, classes] = [0, 0];
@@ -51,6 +59,7 @@ export function compare(compared: Compared, judge: Judge = KEEP_ALL): Comparison
       if (reason !== undefined) reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
       if (judge.isKept(judged)) differences.push(judged);
     }
+    yield;
   }
   const unread = compared.sides.flatMap((side) => [...side.unread()]);
   return { destinations: count, classes, differences, reasons, unread };

@@ -4,7 +4,7 @@
 import { isLoopback } from '../lib/ip.ts';
 import { type Answer, differingPart, type Part } from './answer.ts';
 import type { Difference } from './compare.ts';
-import { ELSEWHERE, NO_ENDPOINTS, SOURCES, UNKNOWN_PORT } from './sides/plan-side.ts';
+import { ELSEWHERE, NO_ENDPOINTS, NODE_PROCESS, SOURCES, UNKNOWN_PORT } from './sides/plan-side.ts';
 import type { NodeAddresses, Side, SideKind } from './sides/side.ts';
 
 export interface KnownDifference {
@@ -56,6 +56,13 @@ export const KNOWN: readonly KnownDifference[] = [
     holds: ({ claim, rules, clients }) =>
       claim?.isContested === true &&
       (rules.verdict !== 'none' || clients.every(({ device }) => device === undefined)),
+  },
+  {
+    name: 'node-process',
+    rules: 'the Service gets what is for an address of the node, though a process listens there',
+    plan: 'the process gets it',
+    modes: ALL,
+    holds: ({ plan }) => plan.verdict === 'none' && says(plan, NODE_PROCESS),
   },
   {
     name: 'neighbour-reaches-loopback',
@@ -205,9 +212,6 @@ export function reasonsOf(judging: Judging): (found: Difference) => string | und
   const named = new Set(rules?.nodePortAddresses());
   return (found) => reasonOf(found, judging, named);
 }
-
-export const isUnexplained = ({ reason }: Difference): boolean =>
-  reason === undefined || reason === FOREIGN_RULE;
 
 /** undefined: nobody knows why. */
 function reasonOf(

@@ -12,6 +12,8 @@ export interface ListenAddress {
 
 export const HEALTHZ_PORT = 10256;
 export const METRICS_PORT = 10249;
+/** Beside a kube-proxy, which has the other ones. */
+export const SHADOW_PORTS = { healthz: 10266, metrics: 10267 } as const;
 
 const HOST_PORT = /^(?:\[([^\]]*)\]|([^:]*)):(\d+)$/;
 

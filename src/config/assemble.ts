@@ -11,6 +11,8 @@ import {
   nodeNameOf,
   parseListenAddress,
   realBindAddress,
+  SHADOW_PORTS,
+  withPort,
 } from './addresses.ts';
 import type { KubeProxyDocument } from './defaults.ts';
 import type { Locate } from './diagnostics.ts';
@@ -18,7 +20,7 @@ import { parseDuration } from './duration.ts';
 import { type OwnInput, ownSettings } from './file/fairlead-schema.ts';
 import type { KubeProxyInput } from './file/schema.ts';
 import type { FlagValues } from './flags/flags.ts';
-import { SETTINGS, serviceDefaults } from './settings/settings.ts';
+import { ROWS, SETTINGS, serviceDefaults } from './settings/settings.ts';
 import type {
   Config,
   ConntrackSettings,
@@ -104,14 +106,30 @@ function checkCombinations(
     const reason = 'must not be empty';
     findings.problems.push({ ...locate(['hostnameOverride']), reason });
   }
+  if (own.shadow === true) checkShadow(own, findings);
   const engine = engineOf(document.mode);
-  if (engine !== 'auto' && own.engine == null) {
+  if (engine !== 'auto' && own.engine == null && own.shadow !== true) {
     const reason = `remapped: selects the ${engine} engine; leave it empty, or set engine, for bpf`;
     findings.warnings.push({ ...locate(['mode']), reason });
   }
   if (flags['vmodule'] !== undefined) {
     const reason = 'ignored: one log level applies to the whole agent';
     findings.warnings.push({ location: '', field: '--vmodule', reason });
+  }
+}
+
+/** What would change the node: each is left out, or --shadow is. */
+function checkShadow(own: OwnInput, { problems }: Findings): void {
+  const { engine, ephemeral, takeOver } = own;
+  const given = {
+    engine: engine != null && engine !== 'auto',
+    ...{ ephemeral, takeOver },
+  };
+  for (const [field, isGiven] of Object.entries(given)) {
+    if (isGiven !== true) continue;
+    const flag = ROWS.find(([name]) => name === field)?.[1].flag;
+    const reason = `excludes --${flag}: it serves and changes nothing; leave one of them out`;
+    problems.push({ location: '', field: '--shadow', reason });
   }
 }
 
@@ -186,6 +204,19 @@ function logSettings({ document, proxy, own }: Parts): LogSettings {
   };
 }
 
+/** With --shadow those of the file, and the defaults, are those of the kube-proxy that runs. */
+function configuredListener(
+  { document, own, flags }: Parts,
+  server: 'healthz' | 'metrics',
+): string {
+  const configured =
+    server === 'healthz' ? document.healthzBindAddress : document.metricsBindAddress;
+  if (own.shadow !== true || flags[`${server}-bind-address`] !== undefined) return configured;
+  const { host } = parseListenAddress(configured) ?? {};
+  const hosts = defaultHosts(document.bindAddress);
+  return withPort(host ?? hosts[server], SHADOW_PORTS[server]);
+}
+
 /** An empty address flag, or 0 as the deprecated port flag, disables a server; a file cannot. */
 function listener(
   parts: Parts,
@@ -195,8 +226,7 @@ function listener(
   const { document, flags } = parts;
   const isOff = flags[`${server}-bind-address`] === '';
   const portFlag = flags[`${server}-port`];
-  const configured =
-    server === 'healthz' ? document.healthzBindAddress : document.metricsBindAddress;
+  const configured = configuredListener(parts, server);
   if (portFlag === undefined) return isOff ? undefined : parseListenAddress(configured);
   const named = { location: '', field: `--${server}-port` };
   findings.warnings.push({ ...named, reason: `deprecated: use --${server}-bind-address` });

@@ -79,6 +79,10 @@ export interface OwnSettings {
   readonly isEphemeral: boolean;
   /** An agent of this instance that runs is replaced without a gap. */
   readonly takesOver: boolean;
+  /** undefined = the agent serves. */
+  readonly shadow: { readonly waitMs: number } | undefined;
+  /** What an agent with --shadow has found keeps it from no start. */
+  readonly switchesAnyway: boolean;
   readonly readyFile: string | undefined;
   readonly directReturnSecretFile: string | undefined;
   /** undefined = the whole hierarchy. */

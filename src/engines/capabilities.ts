@@ -58,6 +58,8 @@ export interface Capabilities {
   readonly relays?: 'addresses' | 'port-map' | undefined;
   /** Why their bytes pass through JavaScript; absent: a thread of the addon moves them. */
   readonly slowRelay?: string | undefined;
+  /** Serves nothing, and only tells what would differ. */
+  readonly isShadow?: true;
 }
 
 const SOCKETS: PositionCapabilities = {
@@ -172,7 +174,17 @@ export const nftablesCapabilities = (families: readonly Family[]): Capabilities 
 /** On a node with both families. */
 export const NFTABLES: Capabilities = nftablesCapabilities(FAMILIES);
 
+/** SHADOW: another proxy serves, and nothing is changed. */
+export const SHADOW: Capabilities = {
+  ...{ dataplane: 'shadow', families: FAMILIES, isShadow: true },
+  serves: { pod: undefined, host: undefined, outside: undefined },
+  ...{ changesSctpPorts: false, keepsLocalClients: false, countsConnections: false },
+  ...{ knowsNode: true, canBypass: false, affinityClients: undefined, algorithms: [] },
+  directReturn: false,
+};
+
 export type LimitCode =
+  | 'SHADOW'
   | 'FAMILY'
   | 'ORIGIN'
   | 'PROTOCOL'
@@ -352,8 +364,9 @@ function limitationsFor(
   frontend: FrontendTraits,
   position: ClientPosition,
 ): readonly Limitation[] {
-  const { dataplane, families, serves, changesSctpPorts } = capabilities;
+  const { dataplane, families, serves, changesSctpPorts, isShadow } = capabilities;
   const limit = (code: LimitCode, reason: string): Limitation => ({ dataplane, code, reason });
+  if (isShadow === true) return [limit('SHADOW', 'it only compares')];
   const served = serves[position];
   if (!families.includes(port.family)) return [limit('FAMILY', port.family)];
   if (served === undefined) return [limit('ORIGIN', CLIENT_TEXT[position])];

@@ -6,6 +6,7 @@ import { ALGORITHM_NAMES } from '../plan/decide/balancing.ts';
 import type { Capabilities, Limitation } from './capabilities.ts';
 
 export const LIMITATIONS = {
+  SHADOW: 'nothing is served or changed: the plan is compared with the rules of kube-proxy',
   COUNTERS: 'connections are not counted or listed',
   NODE_SOCKETS:
     'sockets of the node are not told from those of pods: NodePorts do not answer at 127.0.0.1, and processes of the node may bind them',
@@ -32,9 +33,12 @@ export function limitationsOf(capabilities: Capabilities): readonly Limitation<L
   const { affinityClients, directReturn, noDirectReturn, answersLoopback } = capabilities;
   const { masqueradesItself } = capabilities;
   const { relays, slowRelay } = capabilities;
+  if (capabilities.isShadow === true)
+    return [{ dataplane, code: 'SHADOW', reason: LIMITATIONS.SHADOW }];
   const missing = ALGORITHM_NAMES.filter((name) => !capabilities.algorithms.includes(name));
   const unweighted = missing.filter((name) => !name.startsWith('weighted-'));
   const applies: Readonly<Record<LimitationCode, boolean>> = {
+    SHADOW: false,
     COUNTERS: !countsConnections,
     NODE_SOCKETS: !knowsNode,
     LOOPBACK: answersLoopback === false,

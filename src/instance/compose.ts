@@ -42,6 +42,7 @@ import { checkRunDir } from './preflight/checks.ts';
 import { freezable, readersOf } from './readers.ts';
 import { routesOf, STARTING_ROUTES } from './routes.ts';
 import { whenServing } from './serving.ts';
+import { openShadow, type ShadowFollower, type ShadowSettings } from './shadow/open.ts';
 
 /** @param network the devices and addresses of the node, which the caller closes after the dataplane */
 export type OpenDataplane = (network: NetworkFollower) => Promise<ComposedDataplane>;
@@ -64,6 +65,8 @@ export interface InstanceSettings {
   readonly metricsTopServices: number;
   /** undefined: packets are served as they are whatever filters the node has. */
   readonly hostRules?: HostRulesSettings | undefined;
+  /** Nothing is served: the plan is compared with the rules of another proxy. */
+  readonly shadow?: ShadowSettings | undefined;
   /** Where the CNI has its files, and the bit by which rules say "masquerade". */
   readonly onNode: OnNodeSettings;
 }
@@ -134,13 +137,25 @@ export async function compose(
     auditIntervalMs: settings.auditIntervalMs,
   });
   closers.push({ close: () => agent.stop() });
+  let servers: Servers | undefined;
+  const shadow =
+    settings.shadow &&
+    openShadow(settings.shadow, {
+      ...{ agent, plan: settings.plan, runDir: settings.runDir, addresses, log },
+      onView: (view) => servers?.shadowSeen(view),
+    });
+  if (shadow !== undefined) closers.push(shadow);
   const nodeSockets = followNodeSockets({
     ...{ addresses, read: listenersBeside(dataplane), clock: SYSTEM_CLOCK, log },
-    tell: (sockets) => agent.nodeHas(sockets),
+    tell: (sockets) => {
+      agent.nodeHas(sockets);
+      shadow?.nodeHas(sockets);
+    },
   });
   closers.push(nodeSockets);
   const directReturn = createDirectReturn({
-    ...{ nodeName: settings.plan.nodeName, source: source.source, clock: SYSTEM_CLOCK, log },
+    ...{ nodeName: settings.plan.nodeName, clock: SYSTEM_CLOCK, log },
+    source: shadow === undefined ? source.source : {},
     isAble: () => dataplane.capabilities.directReturn,
     hadFlows: dataplane.hadDirectReturn(),
   });
@@ -157,11 +172,11 @@ export async function compose(
   const onNode = openOnNode(settings.onNode, { network, agent, dataplane, more, log });
   closers.push(onNode);
   const { readers, freeze } = freezable(
-    readersOf(parts, { topServices: settings.metricsTopServices, onNode }),
+    readersOf(parts, { topServices: settings.metricsTopServices, onNode, shadow }),
   );
   const { openServers } = await serversModule;
-  const servers = await openServers({
-    settings: settings.servers,
+  servers = await openServers({
+    settings: { ...settings.servers, hasServiceHealth: shadow === undefined },
     readers,
     sender: senderTo(source.source),
     localAddresses: () => addresses.current().map(({ address }) => address),
@@ -175,10 +190,11 @@ export async function compose(
   const cleaner = conntrackCleaner(addresses, servers, log);
   closers.push(cleaner);
   // A port map translates no packet, and its agent may not read the table.
-  if (dataplane.capabilities.relays !== 'port-map') {
+  if (dataplane.capabilities.relays !== 'port-map' && shadow === undefined) {
     agent.listen({ onSync: (facts) => cleaner.synced(facts) });
     adoptFlows(dataplane, cleaner, log);
   }
+  if (shadow !== undefined) agent.listen({ onSync: () => shadow.planned() });
   const handOvers = createHandOvers(settings.predecessors, dataplane, log);
   closers.push(handOvers);
   agent.listen({ onSync: (facts) => handOvers.synced(facts) });
@@ -188,7 +204,7 @@ export async function compose(
   if (hostRules !== undefined) closers.push(hostRules);
   admin.serve(
     routesOf({
-      ...{ node: settings.plan.nodeName, startedAt, addresses, onNode, ...parts },
+      ...{ node: settings.plan.nodeName, startedAt, addresses, onNode, shadow, ...parts },
       warnings: () => [
         ...(settings.warnings ?? []),
         ...(hostRules?.problems() ?? []),
@@ -198,7 +214,7 @@ export async function compose(
     }),
   );
   start(source.source, early, {
-    ...{ agent, servers, directReturn, nodeName: settings.plan.nodeName, log },
+    ...{ agent, servers, directReturn, shadow, nodeName: settings.plan.nodeName, log },
   });
   closers.push(whenServing({ agent, servers, onServing }));
   return {
@@ -276,11 +292,13 @@ function start(
     agent,
     servers,
     directReturn,
+    shadow,
     nodeName,
     log,
   }: {
     readonly agent: Agent;
     readonly directReturn: DirectReturn;
+    readonly shadow: ShadowFollower | undefined;
     readonly servers: Servers;
     readonly nodeName: string;
     readonly log: Logger;
@@ -305,6 +323,7 @@ function start(
     onChanges: (changes: readonly ObjectChange[]) => {
       servers.arrived(changes);
       directReturn.arrived(changes);
+      shadow?.arrived(changes);
       agent.accept(changes);
     },
     onSynced: () => agent.sourceSynced(),

@@ -20,6 +20,7 @@ import type { FoundTools } from '../engines/iptables/kernel/find.ts';
 import type { IptablesSettings } from '../engines/iptables/kernel/open.ts';
 import { createMoving, type InPlace } from '../engines/router/moving.ts';
 import { createRouter } from '../engines/router/router.ts';
+import { createShadowDataplane } from '../engines/shadow/dataplane.ts';
 import type { Fallback, Snapshot } from '../engines/snapshot.ts';
 import { recordedAddresses, removeRecorded } from '../engines/userspace/kernel/open.ts';
 import { FairleadError, reasonOf } from '../errors.ts';
@@ -30,6 +31,7 @@ import type { RulesEngine } from '../probe/rules-choice.ts';
 import { explained, explainLater } from '../probe/run/ask.ts';
 import type { NetworkFollower } from '../sys/netlink/network.ts';
 import { ownStatus, readLockdown } from '../sys/probe-sandbox.ts';
+import { giveWay } from '../sys/process/priority.ts';
 import type { OpenDataplane } from './compose.ts';
 import { rulesInUse, rulesThatWork } from './leftovers/rules-in-use.ts';
 import { checkCgroupRoot, checkKernel, explainMissingCapabilities } from './preflight/checks.ts';
@@ -37,7 +39,7 @@ import { mayHaveProxyRules } from './preflight/other-proxies.ts';
 
 export interface DataplaneSettings {
   /** The one to begin with, and why it is not bpf although --engine is auto. */
-  readonly engine: 'bpf' | RulesEngine | 'userspace';
+  readonly engine: 'bpf' | RulesEngine | 'userspace' | 'shadow';
   readonly reason?: string | undefined;
   /** --engine: with auto rules serve what bpf cannot. */
   readonly asked: Engine;
@@ -69,6 +71,7 @@ export interface DataplaneSettings {
 /** @returns a function that opens the dataplane. Throws FairleadError if this machine cannot run one. */
 export function dataplaneOf(settings: DataplaneSettings, log: Logger): OpenDataplane {
   const { engine, reason } = settings;
+  if (engine === 'shadow') return shadowOf();
   if (engine === 'userspace') return () => ownSockets(settings, log);
   // Connections to them would come to nobody.
   removeRecorded(settings.runDir);
@@ -92,6 +95,18 @@ export function dataplaneOf(settings: DataplaneSettings, log: Logger): OpenDatap
       return await onlyRules(settings, fallback, log);
     }
   };
+}
+
+/** Throws NO_PRIVILEGE if rules could not be listed. */
+function shadowOf(): OpenDataplane {
+  if (!holds({ status: ownStatus() }, 'CAP_NET_ADMIN')) {
+    throw new FairleadError(
+      'NO_PRIVILEGE',
+      'this process lacks CAP_NET_ADMIN, without which the kernel lists no rules to compare with: run it as root, or add the capability (and CAP_NET_RAW for iptables-legacy)',
+    );
+  }
+  giveWay();
+  return async () => createRouter([createShadowDataplane()]);
 }
 
 /** The cause instead of what libbpf says, where bpf(2) itself is forbidden. */

@@ -18,16 +18,26 @@ import type { Source } from '../source/source.ts';
 import { packageVersion } from '../sys/package.ts';
 import type { OnNode } from './on-node/looking.ts';
 import type { Running } from './routes.ts';
+import type { ShadowFollower } from './shadow/open.ts';
 
 export function readersOf(
   { agent, dataplane, source }: Pick<Running, 'agent' | 'dataplane' | 'source'>,
-  { topServices, onNode }: { readonly topServices: number; readonly onNode: OnNode },
+  {
+    topServices,
+    onNode,
+    shadow,
+  }: {
+    readonly topServices: number;
+    readonly onNode: OnNode;
+    readonly shadow?: Pick<ShadowFollower, 'view'> | undefined;
+  },
 ): AgentReaders {
   return {
     version: packageVersion(),
     engine: () => dataplane.capabilities.dataplane,
     limitations: () => dataplane.dataplanes.flatMap(limitationsOf),
     findings: () => onNode.findings(),
+    shadow: () => shadow?.view(),
     fallback: () => dataplane.installation.fallback,
     isReady: () => agent.state().isReady,
     plan: () => agent.state().plan,

@@ -14,6 +14,7 @@ import { inSlices } from '../sys/clock.ts';
 import type { NodeAddresses } from '../sys/netlink/node-addresses.ts';
 import { packageVersion } from '../sys/package.ts';
 import type { OnNode } from './on-node/looking.ts';
+import type { ShadowFollower } from './shadow/open.ts';
 
 /** Work between two turns of the event loop. */
 const SLICE_MS = 10;
@@ -28,6 +29,7 @@ export interface Running {
   readonly warnings?: () => readonly Problem[];
   readonly addresses: NodeAddresses;
   readonly onNode?: OnNode;
+  readonly shadow?: Pick<ShadowFollower, 'view'> | undefined;
 }
 
 /** Served until the agent has started. */
@@ -47,6 +49,7 @@ export function routesOf(running: Running): Routes {
       statusOf({
         ...{ version, node, startedAt, dataplane, source, state: agent.state() },
         ...(running.onNode && { findings: running.onNode.findings(true) }),
+        ...(running.shadow && { shadow: running.shadow.view() }),
         warnings: running.warnings?.() ?? [],
       }),
     '/v1/audit': async () => (agent.state().isReady ? { drift: await agent.audit() } : {}),

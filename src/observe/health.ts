@@ -3,6 +3,7 @@
 import { isOfObject } from '../model/problem.ts';
 import type { KernelState } from './rows.ts';
 import type { ServiceRow } from './service-rows.ts';
+import type { ShadowView } from './shadow-view.ts';
 import type { Status } from './status.ts';
 
 /** Frontends by state. */
@@ -25,7 +26,7 @@ export function countFrontends(rows: readonly Pick<ServiceRow, 'kernelState'>[])
 
 /** Degraded by anything an operator must know of, not only by what stops traffic. */
 export function healthOf(
-  status: Pick<Status, 'isReady' | 'sync' | 'problems' | 'refused' | 'devices'>,
+  status: Pick<Status, 'isReady' | 'sync' | 'problems' | 'refused' | 'devices' | 'shadow'>,
   frontends: FrontendCounts,
 ): Health {
   if (!status.isReady) {
@@ -48,10 +49,21 @@ export function healthOf(
     counted(frontends.missing, 'frontend missing', 'frontends missing'),
     counted(frontends.stale, 'frontend stale', 'frontends stale'),
     counted(frontends.extra, 'frontend not in the plan', 'frontends not in the plan'),
-    counted(frontends['not-served'], 'frontend not served', 'frontends not served'),
+    ...(status.shadow === undefined
+      ? [counted(frontends['not-served'], 'frontend not served', 'frontends not served')]
+      : shadowReasons(status.shadow)),
   ].filter((reason) => reason !== '');
   return { state: reasons.length === 0 ? 'in sync' : 'degraded', reasons };
 }
+
+const shadowReasons = ({ problem, differing }: ShadowView): readonly string[] => [
+  problem === undefined ? '' : 'nothing can be compared',
+  counted(
+    differing.length,
+    'Service would be served in another way',
+    'Services would be served in another way',
+  ),
+];
 
 const counted = (count: number, one: string, many: string): string =>
   count === 0 ? '' : `${count} ${count === 1 ? one : many}`;

@@ -22,6 +22,7 @@ import { frontendsOnNode } from '../plan/node-sockets/frontends.ts';
 import type { Plan } from '../plan/types.ts';
 import type { ClusterStatus } from '../source/apiserver/cluster.ts';
 import type { Source } from '../source/source.ts';
+import type { ShadowView } from './shadow-view.ts';
 
 export interface Status {
   readonly apiVersion: 'fairlead.io/v1';
@@ -74,6 +75,8 @@ export interface Status {
   readonly nodeProcesses?: readonly { readonly service: string; readonly frontend: string }[];
   /** Other nodes, if some Service asks for direct return, and how nodes know each other's requests. */
   readonly directReturn?: PeerCounts & { readonly cookies?: CookieView };
+  /** What an agent with --shadow has found. */
+  readonly shadow?: ShadowView;
   /** What else is on the node, by topic. */
   readonly onThisNode?: readonly Finding[];
   /** Problems of the source, and rejected objects and fields with file and line. */
@@ -88,6 +91,7 @@ export interface StatusParts {
   readonly source: Source;
   readonly state: AgentState;
   readonly findings?: readonly Finding[];
+  readonly shadow?: ShadowView;
   /** Kernel settings, or annotations, that could not be written. */
   readonly warnings?: readonly Problem[];
 }
@@ -135,6 +139,7 @@ export function statusOf(parts: StatusParts): Status {
     ...(packetFeatures && { packetFeatures }),
     ...(directReturn && { directReturn: { ...directReturn, ...(cookies && { cookies }) } }),
     ...(nodeProcesses.length > 0 && { nodeProcesses }),
+    ...(parts.shadow && { shadow: parts.shadow }),
     ...(parts.findings && { onThisNode: parts.findings }),
     problems: [
       ...(parts.warnings ?? []),

@@ -5,11 +5,13 @@
 import { existsSync } from 'node:fs';
 import type { SyncFacts } from '../agent/agent.ts';
 import type { ListenAddress } from '../config/addresses.ts';
+import { LIMITATIONS } from '../engines/limitations.ts';
 import type { Fallback } from '../engines/snapshot.ts';
 import { reasonOf } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import { isNodeEligible } from '../model/node/eligibility.ts';
 import type { Family, ObjectChange } from '../model/types.ts';
+import type { ShadowView } from '../observe/shadow-view.ts';
 import type { Finding } from '../on-node/finding.ts';
 import type { ServiceKey } from '../plan/types.ts';
 import type { RequestFacts } from '../source/apiserver/counters.ts';
@@ -18,6 +20,7 @@ import { followFullTables } from './events/full-tables.ts';
 import { createNodeConflicts } from './events/node-conflict.ts';
 import { createEventRecorder, type EventRecorder, type EventSender } from './events/recorder.ts';
 import { followRefusedDevices } from './events/refused-devices.ts';
+import { createShadowEvents } from './events/shadow.ts';
 import { createSyncEvents } from './events/sync-events.ts';
 import { createProxyHealth, type ProxyHealth } from './health/proxy-health.ts';
 import { healthHandler } from './health/server.ts';
@@ -39,6 +42,8 @@ export interface ServersSettings {
   readonly metrics: ListenAddress | undefined;
   readonly isBindFailureFatal: boolean;
   readonly syncPeriodMs: number;
+  /** false: healthCheckNodePorts are left to another proxy; absent: they are served. */
+  readonly hasServiceHealth?: boolean;
   readonly configz: () => Readonly<Record<string, unknown>>;
   readonly flagz: () => Readonly<Record<string, string>>;
 }
@@ -64,6 +69,8 @@ export interface Servers {
   nodeConflicts(fresh: readonly Finding[]): void;
   /** Rules serve packets now, or eBPF again. */
   packetsMoved(): void;
+  /** What an agent with --shadow has found. */
+  shadowSeen(view: ShadowView): void;
   /** One request to the API server. */
   requested(request: RequestFacts): void;
   /** The configuration file was written, possibly with its original content. */
@@ -116,6 +123,7 @@ export async function openServers(parts: ServersParts): Promise<Servers> {
     conntrackCleaned: metrics.conntrackCleaned,
     nodeConflicts: createNodeConflicts((...event) => events.record(...event), settings.nodeName),
     packetsMoved: tellMode,
+    shadowSeen: createShadowEvents((...event) => events.record(...event)),
     requested: metrics.requested,
     configWritten({ path, isChanged }) {
       shown.isConfigChanged = isChanged;
@@ -148,6 +156,7 @@ interface Parts {
 
 /** `dataplane iptables: Services are translated by rules; sockets and packets, because …`. */
 function modeText(engine: string | undefined, fallback: Fallback | undefined): string {
+  if (engine === 'shadow') return `dataplane shadow: ${LIMITATIONS.SHADOW}`;
   const how = engine === 'bpf' ? 'at the socket' : 'by rules';
   const why =
     fallback && `; ${fallback.what} by ${fallback.by ?? 'iptables'}, because ${fallback.reason}`;
@@ -231,6 +240,7 @@ function syncListener(parts: ListenerParts): Pick<Servers, 'arrived' | 'synced'>
     for (const { family, atMs } of pending.programmed()) metrics.programmed(family, nowMs - atMs);
     const services = changed;
     changed = new Set();
+    if (settings.hasServiceHealth === false) return;
     serviceHealth.sync(plan, services).catch((error: unknown) => {
       log.warn({ reason: reasonOf(error) }, 'healthCheckNodePorts not synced');
     });

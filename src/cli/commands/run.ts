@@ -34,6 +34,7 @@ import {
   type SysctlResult,
   settingProblem,
 } from '../../instance/preflight/sysctls.ts';
+import { checkRecord, readRecord } from '../../instance/shadow/record.ts';
 import { createLogger, type Logger } from '../../log.ts';
 import type { Problem } from '../../model/problem.ts';
 import { forgetStart } from '../../sys/process/memory.ts';
@@ -82,14 +83,18 @@ async function run(command: Command, signals: StopSignals): Promise<void> {
 async function serve(loaded: LoadedConfig, log: Logger, signals: StopSignals): Promise<void> {
   const { config, file } = loaded;
   const chosen = chooseEngine(config);
+  const { engine } = chosen;
   // Those of the rules come later, when it is known that they serve.
   const warnings: Problem[] = [];
-  if (config.source.kind === 'api' && isInitialNamespace()) {
-    warnings.push(...applyKernelSettings(config, log));
+  if (engine !== 'shadow') {
+    checkShadow(config, log);
+    if (config.source.kind === 'api' && isInitialNamespace()) {
+      warnings.push(...applyKernelSettings(config, log));
+    }
   }
   const settings = await settingsOf(loaded, chosen, { log, warnings });
-  if (chosen.engine !== 'userspace') await warnOfOthers({ ...config, engine: chosen.engine }, log);
-  if (chosen.engine === 'bpf') warnOfKubeProxy(config, log);
+  if (engine !== 'userspace' && engine !== 'shadow') await warnOfOthers({ ...config, engine }, log);
+  if (engine === 'bpf') warnOfKubeProxy(config, log);
   const { isEphemeral } = config.own;
   const paths = { bpfRoot: resolve(config.own.bpfRoot), runDir: settings.runDir };
   // At the exit nothing can be loaded any more.
@@ -144,6 +149,13 @@ const stopText = ({ engine }: ChosenEngine, isHandedOver: boolean): string =>
   engine === 'userspace' && !isHandedOver
     ? 'stopped, and with it the connections that it relayed'
     : 'stopped, traffic keeps flowing';
+
+/** Throws SHADOW_DIFFERS. */
+function checkShadow({ own }: Config, log: Logger): void {
+  const record = readRecord(resolve(own.runDir));
+  const found = checkRecord(record, { isAnyway: own.switchesAnyway, nowMs: Date.now() });
+  if (found !== undefined) log.warn({ differing: record?.differing }, found);
+}
 
 /** What an agent that runs must have in common with this one, if --take-over is given. */
 function takesOverAs({ own }: Config, { engine }: ChosenEngine): InstanceOptions['takesOverAs'] {
@@ -278,7 +290,7 @@ async function settingsOf(
     plan: config.plan,
     warnings,
     openSource: await sourceOf(loaded, log),
-    bpfRoot: resolve(own.bpfRoot),
+    ...(own.shadow === undefined && { bpfRoot: resolve(own.bpfRoot) }),
     predecessors: predecessorsOf(config, chosen),
     openDataplane: dataplaneOf(
       {
@@ -314,6 +326,7 @@ async function settingsOf(
     auditIntervalMs: own.auditIntervalMs,
     metricsTopServices: own.metricsTopServices,
     hostRules: hostRulesOf(config, chosen),
+    shadow: own.shadow,
     onNode: {
       cniFolder: resolve(own.cniConfDir),
       ownPrograms: () => programsBelow(resolve(own.bpfRoot)),

@@ -2,20 +2,16 @@
 // The outcome of `compare`, for people and for programs.
 import { answerText } from '../../compare/answer.ts';
 import type { Comparison, Difference } from '../../compare/compare.ts';
-import { ANNOTATION, FOREIGN_RULE, isUnexplained, KNOWN } from '../../compare/known.ts';
+import { ANNOTATION, FOREIGN_RULE, KNOWN } from '../../compare/known.ts';
+import { frontendOf, isUnexplained, serviceOf } from '../../compare/proof.ts';
 import { rangeText } from '../../compare/rules/ranges.ts';
 import type { ClientClass } from '../../compare/walk/path.ts';
-import { frontendKey } from '../../plan/decide/frontends.ts';
 import type { Pair } from './sides.ts';
 
 export interface Outcome {
   readonly pair: Pair;
   readonly comparison: Comparison;
 }
-
-/** A rule of a proxy that cannot be read may decide: then nothing is proven. */
-export const isProven = ({ differences, unread }: Comparison): boolean =>
-  !differences.some(isUnexplained) && unread.every(({ isForeign }) => isForeign);
 
 const REASONS: ReadonlyMap<string, string> = new Map([
   [ANNOTATION, 'an annotation fairlead.io/… of the Service, which kube-proxy does not know'],
@@ -36,9 +32,6 @@ function clientsText(clients: readonly ClientClass[]): string {
   const more = texts.length - MOST_CLIENTS;
   return `${texts.slice(0, MOST_CLIENTS).join(', ')}${more > 0 ? ` and ${more} more ranges` : ''}`;
 }
-
-const frontendOf = ({ destination: { address, port, protocol } }: Difference): string =>
-  frontendKey(address, port, protocol);
 
 export function reportText(outcomes: readonly Outcome[], isWide: boolean): string {
   const lines = outcomes.flatMap(({ pair, comparison }) => {
@@ -71,10 +64,9 @@ function sumText({ differences, reasons, unread }: Comparison): string {
 
 function differenceLines(one: Difference, { sides }: Pair): readonly string[] {
   const [left, right] = sides;
-  const service = one.claim === undefined ? 'no Service' : one.claim.service;
   const why = one.reason === undefined ? '' : ` (${one.reason})`;
   return [
-    `  ${service} ${frontendOf(one)} from ${clientsText(one.clients)}: ${one.part} differs${why}`,
+    `  ${serviceOf(one)} ${frontendOf(one)} from ${clientsText(one.clients)}: ${one.part} differs${why}`,
     `    ${left.name}: ${answerText(one.answers[0])}`,
     `    ${right.name}: ${answerText(one.answers[1])}`,
     ...one.answers.flatMap(({ because }, index) =>

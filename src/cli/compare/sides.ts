@@ -4,9 +4,9 @@ import { planSide } from '../../compare/sides/plan-side.ts';
 import { rulesSide } from '../../compare/sides/rules-side.ts';
 import type { NodeAddresses, Side } from '../../compare/sides/side.ts';
 import { FairleadError } from '../../errors.ts';
+import { type FoundRules, rulesInFile, rulesOnNode } from '../../instance/shadow/read-rules.ts';
 import { FAMILIES, type Family } from '../../model/types.ts';
 import type { Plan } from '../../plan/types.ts';
-import { type FoundRules, rulesInFile, rulesOnNode } from './read-rules.ts';
 
 export const PLAN = 'plan';
 /** `iptables` is whichever of them has rules. */

@@ -11,6 +11,7 @@ import {
 } from '../../engines/snapshot.ts';
 import { isOfObject, problemText } from '../../model/problem.ts';
 import type { FrontendCounts, Health } from '../../observe/health.ts';
+import { shadowText } from '../../observe/shadow-view.ts';
 import type { Status } from '../../observe/status.ts';
 import { aligned } from './columns.ts';
 import { directReturnLines } from './direct-return/lines.ts';
@@ -121,8 +122,19 @@ function programLines(report: Report): readonly Line[] {
     // Chains have no capacity.
     ...(bpfRoot === undefined ? [] : [['Capacity', capacityText(report.tables)] as const]),
     ...staleSocketLines(report),
+    ...shadowLines(report),
   ];
 }
+
+/** One line for each Service that differs. */
+const shadowLines = ({ shadow }: Report): readonly Line[] =>
+  shadow === undefined
+    ? []
+    : [
+        ['Shadow', shadowText(shadow)],
+        ...shadow.differing.map(({ service, what }): Line => ['Differs', `${service}: ${what}`]),
+        ...shadow.unread.map((text): Line => ['Not read', text]),
+      ];
 
 /** Nothing where all sockets are served as asked. */
 function scopeLines({ scope }: Report): readonly Line[] {

@@ -174,6 +174,9 @@ export const NO_ENDPOINTS = 'it has no endpoints';
 /** The client is itself a backend. */
 export const ELSEWHERE = 'the client is a backend of another node';
 
+/** Why the plan leaves a frontend alone. */
+export const NODE_PROCESS = 'where a process of the node listens';
+
 /** Why it refuses a client of a ClusterIP. */
 export const UNKNOWN_PORT = 'has not this port';
 
@@ -192,7 +195,10 @@ function answersOf(
     const client = clientOf(plan, packet);
     if (isLoopback(packet.destination) && one.device !== undefined)
       return { ...NOTHING, verdict: 'drop' };
-    if (match.kind === 'nothing') return NOTHING;
+    if (match.kind === 'nothing') {
+      const isProcess = match.reason.includes(NODE_PROCESS);
+      return isProcess ? { ...NOTHING, because: [reason(match.reason)] } : NOTHING;
+    }
     if (match.kind === 'unknown-port') {
       const { namespace, name } = match.service;
       return {

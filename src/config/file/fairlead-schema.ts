@@ -33,6 +33,10 @@ export function ownSettings(input: Partial<OwnInput>): OwnSettings {
   return {
     isEphemeral: settingOf(input, 'ephemeral'),
     takesOver: settingOf(input, 'takeOver'),
+    shadow: settingOf(input, 'shadow')
+      ? { waitMs: parseDuration(settingOf(input, 'shadowWait')) ?? 10_000 }
+      : undefined,
+    switchesAnyway: settingOf(input, 'switchAnyway'),
     readyFile: settingOf(input, 'readyFile'),
     directReturnSecretFile: settingOf(input, 'directReturnSecretFile'),
     cgroupRoot: settingOf(input, 'cgroupRoot'),

@@ -24,6 +24,7 @@ export const EVENTS = {
   XDPRefused: warning('Attach'),
   NodeConflict: warning('Check'),
   InvalidService: warning('Validate'),
+  ShadowDiffers: warning('Compare'),
   ConfigReloadNeeded: warning('Restart'),
 } as const satisfies Readonly<Record<string, EventKind>>;
 

@@ -204,6 +204,28 @@ const OWN = {
     'namespace service port protocol ip_family direction',
     'The same in bytes, with network headers.',
   ),
+  fairlead_shadow_cannot_compare: gauge(
+    '',
+    'With --shadow: 1 if there are no rules to compare with, or they cannot be read.',
+  ),
+  fairlead_shadow_differences: gauge(
+    'reason',
+    'Differences between the plan and the rules of kube-proxy, by known reason, or unexplained.',
+  ),
+  fairlead_shadow_differing_services: gauge('', 'Services with unexplained differences.'),
+  fairlead_shadow_compared_services: gauge('', 'Services that were compared.'),
+  fairlead_shadow_unread_rules: gauge(
+    '',
+    'Rules of kube-proxy that the comparison could not read.',
+  ),
+  fairlead_shadow_last_comparison_timestamp_seconds: gauge(
+    '',
+    'Unix time at which the last comparison ended.',
+  ),
+  fairlead_shadow_last_comparison_duration_seconds: gauge(
+    '',
+    'How long the last comparison took, with its pauses.',
+  ),
   fairlead_listening: gauge('server', '1 while the server listens on its port.'),
   fairlead_service_health_ports: gauge('', 'healthCheckNodePorts being served.'),
   fairlead_config_reload_needed: gauge(

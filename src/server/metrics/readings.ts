@@ -5,6 +5,7 @@ import type { Limitation } from '../../engines/capabilities.ts';
 import type { EarlyView, Fallback, StaleSocketsState, Traffic } from '../../engines/snapshot.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { Family, Rejection } from '../../model/types.ts';
+import type { ShadowView } from '../../observe/shadow-view.ts';
 import type { Finding } from '../../on-node/finding.ts';
 import { TOPIC_NAMES } from '../../on-node/topics.ts';
 import { peerCounts } from '../../plan/direct-return/peers.ts';
@@ -39,6 +40,8 @@ export interface AgentReaders {
   readonly limitations: () => readonly Limitation<string>[];
   /** What else is on the node. */
   readonly findings: () => readonly Finding[];
+  /** What an agent with --shadow has found. */
+  readonly shadow: () => ShadowView | undefined;
   /** What iptables serves because eBPF cannot. */
   readonly fallback: () => Fallback | undefined;
   readonly isReady: () => boolean;
@@ -78,7 +81,33 @@ export interface ServerReaders {
 export type MetricReaders = AgentReaders & ServerReaders;
 
 export function readingsOf(readers: MetricReaders, nowMs: () => number): Readings {
-  return { ...ofAgent(readers), ...ofPlan(readers, nowMs), ...ofKernel(readers) };
+  return {
+    ...{ ...ofAgent(readers), ...ofPlan(readers, nowMs), ...ofKernel(readers) },
+    ...ofShadow(readers),
+  };
+}
+
+/** No series of a comparison that has not been made. */
+function ofShadow({ shadow }: MetricReaders): Readings {
+  const last = (): ShadowView | undefined => {
+    const view = shadow();
+    return view?.comparedAt === undefined ? undefined : view;
+  };
+  return {
+    ...on('fairlead_shadow_cannot_compare', shadow, ({ problem }) =>
+      one({}, Number(problem !== undefined)),
+    ),
+    ...on('fairlead_shadow_differences', last, ({ differences }) => by('reason', differences)),
+    ...on('fairlead_shadow_differing_services', last, ({ differing }) => one({}, differing.length)),
+    ...on('fairlead_shadow_compared_services', last, ({ services }) => one({}, services)),
+    ...on('fairlead_shadow_unread_rules', last, ({ unread }) => one({}, unread.length)),
+    ...on('fairlead_shadow_last_comparison_timestamp_seconds', last, ({ comparedAt = '' }) =>
+      one({}, Date.parse(comparedAt) / 1000),
+    ),
+    ...on('fairlead_shadow_last_comparison_duration_seconds', last, ({ durationMs = 0 }) =>
+      one({}, durationMs / 1000),
+    ),
+  };
 }
 
 function ofAgent(readers: MetricReaders): Readings {

@@ -21,19 +21,24 @@ const MONITORING = [
   'prometheusRule.enabled=true',
   'dashboard.enabled=true',
 ];
+const PRIVILEGES = ['prepareNode', 'destroyStaleSockets', 'connectStaleSockets'];
 /** Name of the golden file -> values. */
 const CASES: Readonly<Record<string, readonly string[]>> = {
   default: [],
   beside: ['mode=beside'],
+  /** Of what takes more privileges it has nothing. */
+  shadow: [
+    ...['mode=shadow', 'kubeProxyConfig=true', 'directReturnSecret=s'],
+    ...PRIVILEGES.map((name) => `privileges.${name}=true`),
+  ],
+  switch: ['mode=replace', 'kubeProxyConfig=true', 'switchAnyway=true'],
   kubeadm: [
     'kubeProxyConfig=true',
     'image.repository=registry.example/fairlead',
     'image.tag=0.2.0',
   ],
   privileges: [
-    ...['prepareNode', 'destroyStaleSockets', 'connectStaleSockets'].map(
-      (name) => `privileges.${name}=true`,
-    ),
+    ...PRIVILEGES.map((name) => `privileges.${name}=true`),
     'cniConfDir=/var/lib/rancher/k3s/agent/etc/cni/net.d',
   ],
   'direct-return': ['privileges.directReturn=true', 'directReturnSecret=fairlead-direct-return'],
@@ -111,7 +116,7 @@ describe.skipIf(!helm.isReady)('the chart', () => {
     ['ports.health=abc', "at '/ports/health': got string, want integer"],
     ['privileges.prepareNode=maybe', "at '/privileges/prepareNode': got string, want boolean"],
     ['image.repository=5', "at '/image/repository': got number, want string"],
-    ['mode=instead', "at '/mode': value must be one of 'replace', 'beside', 'remove'"],
+    ['mode=instead', "at '/mode': value must be one of 'shadow', 'replace', 'beside', 'remove'"],
     ['waitForProxy=0s', "at '/waitForProxy': '0s' does not match"],
     ['waitForProxy=soon', "at '/waitForProxy': 'soon' does not match"],
     ['engine=ipvs', "at '/engine': value must be one of 'auto', 'bpf', 'iptables'"],

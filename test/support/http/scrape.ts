@@ -38,11 +38,16 @@ export const PEER_METRICS: readonly MetricName[] = ['fairlead_direct_return_peer
 export const STALE_POD_METRICS: readonly MetricName[] = ['fairlead_stale_sockets_served'];
 /** Those of a node with something else on it: test/integration/nodes/on-this-node.test.ts. */
 const NODE_METRICS: readonly MetricName[] = ['fairlead_node_findings'];
+/** Those of an agent with --shadow: test/integration/oracle/shadow.test.ts. */
+const SHADOW_METRICS = (Object.keys(METRICS) as MetricName[]).filter((name) =>
+  name.startsWith('fairlead_shadow_'),
+);
 const ELSEWHERE = [
   ...[...API_SERVER_METRICS, ...PACKET_METRICS],
   ...[...CONNTRACK_METRICS, ...POWERLESS_METRICS],
   ...[...XDP_METRICS, ...PEER_METRICS],
   ...[...STALE_POD_METRICS, ...NODE_METRICS],
+  ...SHADOW_METRICS,
 ];
 export const MANIFEST_METRICS = (Object.keys(METRICS) as MetricName[]).filter(
   (name) => !ELSEWHERE.includes(name),

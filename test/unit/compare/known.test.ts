@@ -2,6 +2,8 @@
 // A known reason holds for what it says, and for no defect that looks like it.
 import { expect, test } from 'vitest';
 import { KNOWN, type Seen } from '../../../src/compare/known.ts';
+import type { Plan, ServicePlan, ServicePortPlan } from '../../../src/plan/types.ts';
+import { comparedWith, planOf, recordedText, sideOf } from './recorded.ts';
 
 const seen = (because: string): Seen =>
   ({
@@ -38,4 +40,28 @@ test.each([
   const claim = { isContested: false, rejected: [field] };
   const found = { ...seen(''), claim, part } as unknown as Seen;
   expect(known('rejected-field').holds(found)).toBe(isExplained);
+});
+
+test('a process of the node that gets what is for a Service is known, and the Service does not differ', () => {
+  const given = planOf('affinity');
+  const [[key, service]] = [...given.services] as [[string, ServicePlan]];
+  const [port] = service.ports;
+  const { address = '', port: number } = port!.frontends[0]!;
+  const ports = service.ports.map(
+    (one): ServicePortPlan =>
+      one === port
+        ? {
+            ...{ ...one, frontends: one.frontends.slice(1), refusesOtherPortsOf: undefined },
+            onNode: [{ kind: 'ClusterIP', address, port: number, isListenedTo: true }],
+          }
+        : one,
+  );
+  const services = new Map(given.services).set(key, { ...service, ports });
+  const plan: Plan = { ...given, services, onNode: new Set([key]) };
+  const rules = sideOf('iptables', recordedText('affinity', 'iptables'), plan);
+  const found = comparedWith(plan, rules).differences.filter(
+    ({ destination }) => destination.address === address && destination.port === number,
+  );
+  expect(found.map(({ reason }) => reason)).toContain('node-process');
+  expect(found.filter(({ reason }) => reason === undefined)).toEqual([]);
 });

@@ -3,7 +3,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Comparison, compare } from '../../../src/compare/compare.ts';
-import { isUnexplained, reasonsOf } from '../../../src/compare/known.ts';
+import { reasonsOf } from '../../../src/compare/known.ts';
+import { isUnexplained } from '../../../src/compare/proof.ts';
 import { readIptables } from '../../../src/compare/rules/iptables.ts';
 import { readNft } from '../../../src/compare/rules/nft/program.ts';
 import type { Program } from '../../../src/compare/rules/types.ts';

@@ -492,6 +492,7 @@ describe('what settings mean', () => {
       '',
       `engine: bpf
 ephemeral: true
+switchAnyway: true
 takeOver: true
 readyFile: /f
 manifests: /m
@@ -519,6 +520,8 @@ metricsTopServices: 7`,
     );
     expect(config.own).toEqual({
       isEphemeral: true,
+      shadow: undefined,
+      switchesAnyway: true,
       takesOver: true,
       readyFile: '/f',
       directReturnSecretFile: '/s',

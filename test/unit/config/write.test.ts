@@ -14,6 +14,9 @@ const VALUES: Readonly<Record<string, string>> = {
   manifestsRemovalDelay: '5s',
   apiServers: '[https://10.0.0.1]',
   ephemeral: 'true',
+  shadow: 'true',
+  shadowWait: '5s',
+  switchAnyway: 'true',
   takeOver: 'true',
   readyFile: '/f',
   cgroupRoot: '/c',
@@ -36,12 +39,19 @@ const VALUES: Readonly<Record<string, string>> = {
 const isUsual = (row: Setting, value: string): boolean =>
   value === (row.default ?? row.defaultText);
 
-const EVERY_OWN_FIELD =
+const fieldsOf = (rows: typeof ROWS): string =>
   OWN_HEAD +
-  ROWS.map(([field, row]) => {
-    const value = VALUES[field] ?? row.choices?.findLast((choice) => !isUsual(row, choice));
-    return `${field}: ${value}\n`;
-  }).join('');
+  rows
+    .map(([field, row]) => {
+      const value = VALUES[field] ?? row.choices?.findLast((choice) => !isUsual(row, choice));
+      return `${field}: ${value}\n`;
+    })
+    .join('');
+
+const EVERY_OWN_FIELD = fieldsOf(ROWS);
+/** `shadow` excludes others. */
+const SHADOW = ROWS.filter(([field]) => field.startsWith('shadow'));
+const OTHERS = ROWS.filter((row) => !SHADOW.includes(row));
 
 test('the row with every field of ours has every one', () => {
   expect(Object.keys(parseYaml(EVERY_OWN_FIELD))).toEqual(Object.keys(ownSchema.shape));
@@ -59,7 +69,8 @@ test('the written file means the same as its origin', () => {
       `${HEAD}bindAddress: fd00::1\nmode: ipvs\nipvs: {excludeCIDRs: [10.0.0.0/8]}\nhostnameOverride: "0777"\n---\n${OWN_HEAD}apiServers: [https://10.0.0.1]\ncgroupRoot: /c\n`,
     ),
     fromFlags({ manifests: '/m', 'external-ips': 'false' }),
-    fromFile(`${HEAD}---\n${EVERY_OWN_FIELD}`),
+    fromFile(`${HEAD}---\n${fieldsOf(OTHERS)}`),
+    fromFile(`${HEAD}---\n${fieldsOf(SHADOW)}`),
   ]) {
     const again = fromFile(configText(config));
     expect({ ...again, warnings: warningsOf(again).length }).toEqual({

@@ -92,7 +92,7 @@ const LAYERS: Readonly<Record<Layer, LayerRule>> = {
   instance: {
     number: '5c',
     holds: /^src\/instance\//,
-    mayImport: [...WORLD, 'agent', 'service', 'instance'],
+    mayImport: [...WORLD, 'compare', 'agent', 'service', 'instance'],
     why: 'the command line drives what runs in an agent, not the other way round',
   },
   program: {

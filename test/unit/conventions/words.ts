@@ -39,7 +39,6 @@ export const REPLACED: readonly Replaced[] = [
   },
   { word: /\b(Taking|taking)\b(?! (it|them|over|place))/, by: 'allocation' },
   { word: /\b(createPieces|Pieces)\b|\bin pieces of\b/, by: 'chunk' },
-  { word: /\b\w*Shadow\b|\bshadow\b/, by: 'cache' },
   { word: /\bclaims? (it|them|an?|the)\b/i, by: 'own, ownership' },
   { word: /\bhalving\b|\bconclude\b|\bsortOut\b/i, by: 'binary search, try, categorize' },
   { word: /\b(function|const) #?why[A-Z]\w*/, by: 'validate*, reason*' },

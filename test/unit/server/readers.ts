@@ -8,6 +8,7 @@ export const agentReaders = (over: Partial<AgentReaders> = {}): AgentReaders => 
   limitations: () => [],
   findings: () => [],
   fallback: () => undefined,
+  shadow: () => undefined,
   isReady: () => false,
   plan: () => undefined,
   sourceProblems: () => [],

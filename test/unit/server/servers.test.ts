@@ -8,7 +8,7 @@ import { createLogger } from '../../../src/log.ts';
 import type { ObjectChange } from '../../../src/model/types.ts';
 import type { Plan, ServicePlan } from '../../../src/plan/types.ts';
 import { EVENTS, type KubeEvent } from '../../../src/server/events/event.ts';
-import { openServers, type Servers } from '../../../src/server/servers.ts';
+import { openServers, type Servers, type ServersSettings } from '../../../src/server/servers.ts';
 import { failedEntry } from '../../support/dataplane/failed-entry.ts';
 import { nodeObject, put, serviceObject, sliceObject } from '../../support/objects.ts';
 import { planOf } from '../engines/bpf/plans.ts';
@@ -49,7 +49,11 @@ const withHealthCheck = (port: number): ServicePlan => ({
   healthCheck: { port, families: ['IPv4'], localEndpoints: { IPv4: 2, IPv6: 0 } },
 });
 
-async function open(plan?: Plan, taken: readonly [number, number] | [] = []): Promise<void> {
+async function open(
+  plan?: Plan,
+  taken: readonly [number, number] | [] = [],
+  over: Partial<ServersSettings> = {},
+): Promise<void> {
   [healthz, metrics] = taken.length === 2 ? taken : [await freePort(), await freePort()];
   events = [];
   isReady = false;
@@ -62,6 +66,7 @@ async function open(plan?: Plan, taken: readonly [number, number] | [] = []): Pr
       isBindFailureFatal: false,
       syncPeriodMs: 30_000,
       configz: () => ({ mode: 'test' }),
+      ...over,
     },
     readers: agentReaders({ isReady: () => isReady, plan: () => plan, fallback: () => fallback }),
     sender: {
@@ -265,6 +270,10 @@ test('every documented Event is recorded by its cause', async () => {
   servers.synced(synced({ plan, services: ['a/b'] }));
   servers.configWritten({ path: 'config.yaml', isChanged: true });
   const topic = 'marks' as const;
+  servers.shadowSeen({
+    ...{ rules: [], services: 1, differences: {}, unread: [], isDue: false },
+    differing: [{ service: 'a/b', what: 'w' }],
+  });
   servers.nodeConflicts([{ topic, what: 'w', consequence: 'c', breaksServices: true }]);
   await expect
     .poll(() => [...new Set(events.map(({ reason }) => reason))].sort())
@@ -274,6 +283,16 @@ test('every documented Event is recorded by its cause', async () => {
         .sort(),
     );
   for (const holder of holders) holder.close();
+});
+
+test('with --shadow the health check ports are left to kube-proxy', async () => {
+  servers.close();
+  await open(undefined, [], { hasServiceHealth: false });
+  const port = await freePort();
+  const services = new Map([['default/web', withHealthCheck(port)]]);
+  servers.synced(synced({ plan: { ...planOf(), services }, services: ['default/web'] }));
+  await servers.portsSynced();
+  await expect(get(port, '/')).rejects.toThrow();
 });
 
 test('health check ports follow the plan after a complete sync, and close with the servers', async () => {

@@ -20,11 +20,11 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end -}}
 
 {{- define "fairlead.healthPort" -}}
-{{ .Values.ports.health | default (eq .Values.mode "beside" | ternary 10266 10256) }}
+{{ .Values.ports.health | default (has .Values.mode (list "beside" "shadow") | ternary 10266 10256) }}
 {{- end -}}
 
 {{- define "fairlead.metricsPort" -}}
-{{ .Values.ports.metrics | default (eq .Values.mode "beside" | ternary 10267 10249) }}
+{{ .Values.ports.metrics | default (has .Values.mode (list "beside" "shadow") | ternary 10267 10249) }}
 {{- end -}}
 
 {{- define "fairlead.env" -}}

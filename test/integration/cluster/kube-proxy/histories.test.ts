@@ -3,9 +3,9 @@
 // proves of both tables that they do the same with every packet, but for the differences of src/compare/known.ts.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { isUnexplained } from '../../../../src/cli/compare/report.ts';
 import { compare } from '../../../../src/compare/compare.ts';
-import { withReasons } from '../../../../src/compare/known.ts';
+import { reasonsOf } from '../../../../src/compare/known.ts';
+import { isUnexplained } from '../../../../src/compare/proof.ts';
 import { planSide } from '../../../../src/compare/sides/plan-side.ts';
 import { familyOf } from '../../../../src/lib/ip.ts';
 import { FAMILIES, type Family, type ObjectChange } from '../../../../src/model/types.ts';
@@ -89,14 +89,13 @@ function differencesIn(
   const said = planSide(plan, family, node);
   const table = sideOf('nftables', engine[family].text(), plan, family);
   const sides = [engineSide(table, said), sideOf('nftables', rules, plan, family)] as const;
-  const compared = compare({ family, node, sides });
+  const reasonOf = reasonsOf({ sides, node, plain: undefined });
+  const compared = compare({ family, node, sides }, { reasonOf, isKept: () => true });
   expect(compared.unread).toEqual([]);
   expect(compared.classes).toBeGreaterThan(10);
-  const judged = withReasons(compared, { sides, node, plain: undefined });
-  classes += judged.classes;
-  for (const { reason } of judged.differences)
-    if (reason !== undefined) met.set(reason, (met.get(reason) ?? 0) + 1);
-  return withoutSentinel(textsOf(judged.differences.filter(isUnexplained)));
+  classes += compared.classes;
+  for (const [reason, count] of compared.reasons) met.set(reason, (met.get(reason) ?? 0) + count);
+  return withoutSentinel(textsOf(compared.differences.filter(isUnexplained)));
 }
 
 describe.skipIf(isMissing)('kube-proxy in mode nftables and the engine nftables', () => {

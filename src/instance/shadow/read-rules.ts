@@ -7,8 +7,10 @@ import { readNft } from '../../compare/rules/nft/program.ts';
 import type { Program } from '../../compare/rules/types.ts';
 import type { SideKind } from '../../compare/sides/side.ts';
 import { FairleadError } from '../../errors.ts';
-import type { Family } from '../../model/types.ts';
+import { shortDigest } from '../../lib/digest.ts';
+import { FAMILIES, type Family } from '../../model/types.ts';
 import { type RunOptions, run } from '../../sys/exec.ts';
+import { hasLegacyTable, rulesGeneration } from '../../sys/netfilter.ts';
 
 /** Rules of one proxy in one family. */
 export interface FoundRules {
@@ -52,6 +54,19 @@ export async function rulesOnNode(families: readonly Family[]): Promise<readonly
     'NO_PRIVILEGE',
     `the rules of this node cannot be read: ${refusal}: run it as root, or name files with rules`,
   );
+}
+
+/** Times, and counters of packets. */
+const CHANGING = /^#.*$|\[\d+:\d+\]/gm;
+
+/** Another one says that rules may have changed: those of nf_tables are not listed for it. */
+export async function rulesVersion(): Promise<string> {
+  const legacy = FAMILIES.filter((family) => hasLegacyTable(family, 'nat'));
+  const saved = await Promise.all(
+    legacy.map((family) => run(`${TOOLS[family]}-legacy-save`, [], LIST)),
+  );
+  const digests = saved.map(({ stdout }) => shortDigest(stdout.replace(CHANGING, '')));
+  return [rulesGeneration() ?? '', ...digests].join(' ');
 }
 
 const REFUSED = /not permitted|permission denied|must be root/i;
