@@ -18,7 +18,8 @@ export const LIMITATIONS = {
   CLIENT_ADDRESS: 'endpoints see an address of the node instead of the client',
   PROXY_PROTOCOL: 'fairlead.io/proxy-protocol names the client for TCP alone',
   RESETS: 'TCP connections that are to be dropped are reset',
-  AGENT: 'connections end with the agent, and none begin without it',
+  AGENT:
+    'connections end with the agent, or when another engine takes over, and none begin without it',
   SLOW_RELAY: 'bytes of TCP connections pass through JavaScript, several times slower: %r',
 } as const;
 

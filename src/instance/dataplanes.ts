@@ -70,8 +70,6 @@ export interface DataplaneSettings {
 export function dataplaneOf(settings: DataplaneSettings, log: Logger): OpenDataplane {
   const { engine, reason } = settings;
   if (engine === 'userspace') return () => ownSockets(settings, log);
-  // Connections to them would come to nobody.
-  removeRecorded(settings.runDir);
   if (engine !== 'bpf') {
     const fallback = reason === undefined ? undefined : { what: BOTH, reason };
     return () => onlyRules(settings, fallback, log);

@@ -76,7 +76,7 @@ type Engine = 'bpf' | 'iptables' | 'nftables';
 /** Of the last agent. */
 let running: Engine | undefined;
 
-/** Once it has taken over from the last one: an engine that is left from before may end sooner, and is another one. */
+/** Once the last engine serves no more: what is left from before it may end sooner, and is another one. */
 async function startEngine(engine: Engine): Promise<Agent> {
   const devices = engine === 'bpf' ? ['--devices', 'auto'] : [];
   const agent = await node.startAgent(['--engine', engine, ...devices]);
