@@ -6,6 +6,7 @@ import type { Config } from '../config/types.ts';
 import type { Predecessor } from '../engines/predecessor.ts';
 import { fallbackFacts } from '../instance/dataplanes.ts';
 import { allEngines } from '../instance/leftovers/engines.ts';
+import { userspacePredecessor } from '../instance/leftovers/userspace.ts';
 import { checkCapabilities, checkCgroupRoot, checkKernel } from '../instance/preflight/checks.ts';
 import { mayFallBack } from '../probe/fallback.ts';
 import { holds } from '../probe/forbidden.ts';
@@ -48,6 +49,9 @@ export const predecessorsOf = (
   engine === 'shadow' ||
   (engine === 'userspace' && !holds({ status: ownStatus() }, 'CAP_NET_ADMIN'))
     ? []
-    : allEngines(resolve(own.bpfRoot), {
-        ...{ command: 'agent', nodeName, runDir: resolve(own.runDir) },
-      });
+    : [
+        ...allEngines(resolve(own.bpfRoot), {
+          ...{ command: 'agent', nodeName, runDir: resolve(own.runDir) },
+        }),
+        userspacePredecessor(resolve(own.runDir)),
+      ];

@@ -94,6 +94,14 @@ export interface Dataplane {
   onRoom(listener: () => void): void;
   /** `listener` is called when somebody else has removed what was programmed: an audit writes it again. */
   onLoss?(listener: () => void): void;
+  /**
+   * Called before close(), where sockets of the agent serve and a successor takes over: they serve with the last plan until what
+   * is returned is closed. Absent: the kernel serves.
+   * @param to `sockets`: the successor opens its own, so that these are closed at once; connections go on
+   */
+  serveOn?(to: 'sockets' | 'kernel'): { close(): void };
+  /** Before a stop: sockets of the agent accept nothing any more. Resolves when their last connection has ended. */
+  drain?(): Promise<void>;
   /** Closes the dataplane; the programmed state is kept and serves traffic. A running sync ends early. */
   close(): void;
 }

@@ -20,8 +20,10 @@ export const LIMITATIONS = {
   PORT_MAP: 'addresses that the node lacks are at ports of 127.0.0.1: services -o wide has them',
   CLIENT_ADDRESS: 'endpoints see an address of the node instead of the client',
   PROXY_PROTOCOL: 'fairlead.io/proxy-protocol names the client for TCP alone',
+  AFFINITY: 'session affinity is forgotten with the agent',
   RESETS: 'TCP connections that are to be dropped are reset',
-  AGENT: 'connections end with the agent, and none begin without it',
+  AGENT:
+    'connections end with the agent, or when another engine takes over, and none begin without it',
   SLOW_RELAY: 'bytes of TCP connections pass through JavaScript, several times slower: %r',
 } as const;
 
@@ -50,6 +52,7 @@ export function limitationsOf(capabilities: Capabilities): readonly Limitation<L
     PORT_MAP: relays === 'port-map',
     CLIENT_ADDRESS: relays !== undefined,
     PROXY_PROTOCOL: relays !== undefined,
+    AFFINITY: relays !== undefined,
     RESETS: relays !== undefined,
     AGENT: relays !== undefined,
     SLOW_RELAY: slowRelay !== undefined,

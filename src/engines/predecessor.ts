@@ -16,6 +16,8 @@ export interface Predecessor {
   /** `bpf`, `iptables` */
   readonly engine: string;
   look(): Promise<PredecessorFacts>;
+  /** Of Services, which the node has because of it. */
+  addresses?(): readonly string[];
   /** The frontends that it serves; none if it does not. */
   held(): Promise<readonly HeldFrontend[]>;
   /**

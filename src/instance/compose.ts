@@ -29,7 +29,11 @@ import { deleteConntrack, readConntrack } from '../sys/conntrack/conntrack-table
 import { followNetwork } from '../sys/netlink/follow.ts';
 import { listenersOf } from '../sys/netlink/listeners.ts';
 import type { NetworkFollower } from '../sys/netlink/network.ts';
-import { type NodeAddresses, nodeAddressesOf } from '../sys/netlink/node-addresses.ts';
+import {
+  type NodeAddresses,
+  nodeAddressesOf,
+  withoutAddresses,
+} from '../sys/netlink/node-addresses.ts';
 import { packageVersion } from '../sys/package.ts';
 import { createDirectReturn, type DirectReturn } from './direct-return/direct-return.ts';
 import { createEarlyListener, type EarlyListener } from './early-listener.ts';
@@ -93,6 +97,7 @@ export interface SourceProgress {
 export interface Composed {
   readonly admin: AgentSocket;
   readonly installation: Installation;
+  readonly dataplane: Pick<ComposedDataplane, 'serveOn' | 'drain'>;
   readonly configWritten: Servers['configWritten'];
   /** From now on metrics show what they showed last. */
   readonly freeze: () => void;
@@ -116,12 +121,16 @@ export async function compose(
   if (source.source.judged === undefined) rmSync(lastGoodPath(settings.runDir), { force: true });
   const network = followNetwork();
   closers.push(network);
-  const addresses = nodeAddressesOf(network);
   const opening = settings.openDataplane(network);
   // Its modules take some 20 ms to load: while the kernel verifies programs.
   const serversModule = import('../server/servers.ts');
   const dataplane = await openBeside(opening, source, closers);
   logAttached(dataplane, settings.plan.nodeName, log);
+  const others = othersOf(settings.predecessors, dataplane);
+  const addresses = withoutAddresses(
+    nodeAddressesOf(network),
+    others.flatMap((one) => one.addresses?.() ?? []),
+  );
   let hostRules: HostRulesFollower | undefined;
   const agent = createAgent({
     beforeSync: async (plan) => void (await hostRules?.check(plan)),
@@ -131,7 +140,7 @@ export async function compose(
       onJudged: (changes, refused) => source.source.judged?.(changes, refused),
     }),
     dataplane,
-    heldByOthers: othersOf(settings.predecessors, dataplane).map(({ held }) => held),
+    heldByOthers: others.map(({ held }) => held),
     log,
     addresses,
     auditIntervalMs: settings.auditIntervalMs,
@@ -220,6 +229,7 @@ export async function compose(
   return {
     admin,
     installation: dataplane.installation,
+    dataplane,
     configWritten: servers.configWritten,
     freeze,
   };

@@ -73,8 +73,6 @@ export function dataplaneOf(settings: DataplaneSettings, log: Logger): OpenDatap
   const { engine, reason } = settings;
   if (engine === 'shadow') return shadowOf();
   if (engine === 'userspace') return () => ownSockets(settings, log);
-  // Connections to them would come to nobody.
-  removeRecorded(settings.runDir);
   if (engine !== 'bpf') {
     const fallback = reason === undefined ? undefined : { what: BOTH, reason };
     return () => onlyRules(settings, fallback, log);

@@ -18,10 +18,11 @@ import {
 import { findRunning, type Running } from './take-over/asking.ts';
 import { difference, factsOf, type InstanceFiles, type Refusal } from './take-over/facts.ts';
 import { createGiving, type Released } from './take-over/giving.ts';
+import type { Successor } from './take-over/protocol.ts';
 
 export interface InstanceOptions {
   /** Files of this instance, if it takes over from an agent that runs; undefined: such an agent is an error. */
-  readonly takesOverAs?: InstanceFiles | undefined;
+  readonly takesOverAs?: (InstanceFiles & { readonly engine: string }) | undefined;
   /**
    * Called before anything is locked: what a stop is to do changes.
    * @param isTakeOver another agent waits for the end of this start, and goes on if it fails
@@ -66,6 +67,8 @@ export class Instance {
   #isStopped = false;
   #waiting: NodeJS.Timeout | undefined;
   #left: Promise<void> = Promise.resolve();
+  /** Sockets that serve until a successor does, or until the end. */
+  #serving: { close(): void } | undefined;
   /** The agent that this one takes over from. */
   #running: Running | undefined;
   /** What it had. */
@@ -112,10 +115,22 @@ export class Instance {
     await Promise.race([this.#left, delay(ANSWERED_WITHIN_MS)]);
   }
 
+  /** undefined: nothing that ends with this agent has connections. Resolves when they have ended, or have had time for that. */
+  drain(): Promise<void> | undefined {
+    const drained = this.#composed?.dataplane.drain?.();
+    return drained && Promise.race([drained, delay(ANSWERED_WITHIN_MS)]);
+  }
+
   /** Closes everything; the programmed state is kept and serves traffic. Idempotent. */
   stop(): void {
     this.#isStopped = true;
     this.#close();
+    this.#endServing();
+  }
+
+  #endServing(): void {
+    this.#serving?.close();
+    this.#serving = undefined;
   }
 
   #close(): void {
@@ -163,6 +178,7 @@ export class Instance {
       pid: process.pid,
       version: packageVersion(),
       facts: factsOf(takesOverAs),
+      engine: takesOverAs.engine,
     };
     const running = await findRunning(this.#settings.runDir, successor);
     if (running === undefined) return;
@@ -197,8 +213,9 @@ export class Instance {
     const files = { bpfRoot, cgroupRoot };
     return createGiving({
       refusal: ({ facts }) => this.#refusal() ?? difference(factsOf(files), files, facts),
-      release: () => this.#release(composed),
+      release: (successor) => this.#release(composed, successor),
       given: () => {
+        this.#endServing();
         this.#left = this.#pool.leave();
         const lock = this.#takeLock();
         if (lock !== undefined) closeSync(lock);
@@ -220,7 +237,7 @@ export class Instance {
     return lock;
   }
 
-  #release({ admin }: Composed): Released {
+  #release({ admin, dataplane }: Composed, { engine }: Successor): Released {
     this.#isHandedOver = true;
     // Without timers and listeners the process would end before it is told to.
     this.#waiting = setInterval(() => undefined, LONG_MS);
@@ -228,6 +245,7 @@ export class Instance {
     const listeners = this.#pool.keep();
     const lock = admin.keepLock();
     this.#lock = lock;
+    this.#serving = dataplane.serveOn?.(engine === 'userspace' ? 'sockets' : 'kernel');
     this.#close();
     return { lock, listeners };
   }
@@ -235,6 +253,7 @@ export class Instance {
   /** A start like any other, on the listeners that are still there. */
   async #resume(): Promise<void> {
     const deadline = performance.now() + RESUME_WITHIN_MS;
+    this.#endServing();
     while (!this.#isStopped) {
       try {
         await this.#compose(

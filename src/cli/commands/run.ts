@@ -16,7 +16,6 @@ import {
   sysctlWrites,
 } from '../../config/sysctls.ts';
 import type { Config } from '../../config/types.ts';
-import { FairleadError } from '../../errors.ts';
 import type { InstanceSettings, OpenDataplane } from '../../instance/compose.ts';
 import { dataplaneOf, programsBelow } from '../../instance/dataplanes.ts';
 import { type Instance, type InstanceOptions, startInstance } from '../../instance/instance.ts';
@@ -121,7 +120,7 @@ async function serve(loaded: LoadedConfig, log: Logger, signals: StopSignals): P
           log.warn({ file: file.path }, 'configuration changed, restart the agent to use it');
           instance.configWritten({ path: file.path, isChanged: text !== file.text });
         });
-  const stop = (signal: string): void => {
+  const end = (signal: string): void => {
     watch?.close();
     instance.stop();
     readyFile.remove();
@@ -129,6 +128,11 @@ async function serve(loaded: LoadedConfig, log: Logger, signals: StopSignals): P
       log.info({ signal }, stopText(chosen, instance.isHandedOver()));
     if (instance.isHandedOver()) void instance.answered().then(() => process.exit(0));
     else process.exit(0);
+  };
+  const stop = (signal: string): void => {
+    const drained = instance.drain();
+    if (drained === undefined) end(signal);
+    else void drained.then(() => end(signal));
   };
   if (removal !== undefined) {
     // Also runs after an uncaught error.
@@ -160,14 +164,8 @@ function checkShadow({ own }: Config, log: Logger): void {
 /** What an agent that runs must have in common with this one, if --take-over is given. */
 function takesOverAs({ own }: Config, { engine }: ChosenEngine): InstanceOptions['takesOverAs'] {
   if (!own.takesOver) return undefined;
-  if (engine === 'userspace') {
-    throw new FairleadError(
-      'BAD_OPTION',
-      '--take-over has no effect on connections with --engine userspace, which end with the agent: leave it out, and stop the other agent first',
-    );
-  }
   const cgroupRoot = engine === 'bpf' ? checkCgroupRoot(rootOf(own)).path : undefined;
-  return { bpfRoot: resolve(own.bpfRoot), cgroupRoot };
+  return { bpfRoot: resolve(own.bpfRoot), cgroupRoot, engine };
 }
 
 /**

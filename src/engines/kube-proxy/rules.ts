@@ -166,21 +166,34 @@ const ORDER: readonly TableName[] = ['nat', 'mangle', 'filter'];
 /** They tell whose the other chains are, and go last. */
 const TELLING: ReadonlySet<string> = new Set([MARKS, OF_FAIRLEAD]);
 
+/** Without the rules of nat they would refuse what a socket of the node serves: they are left before. */
+const REFUSING: ReadonlySet<string> = new Set([
+  ...['KUBE-SERVICES', 'KUBE-EXTERNAL-SERVICES', 'KUBE-PROXY-FIREWALL', OF_FAIRLEAD],
+]);
+
 /**
  * Jumps first, then the chains, emptied before any is removed; '' if there is nothing.
  * @param most chains in one transaction; see CHAINS_AT_ONCE
  */
-export const ruleRemoval = ({ tables }: RuleLeftovers, most = Number.POSITIVE_INFINITY): string =>
-  tables
+export function ruleRemoval({ tables }: RuleLeftovers, most = Number.POSITIVE_INFINITY): string {
+  const refusing = tables
+    .filter(({ name }) => name === 'filter')
+    .flatMap(({ jumps }) => jumps.filter(({ to }) => REFUSING.has(to)));
+  const first = refusing.length === 0 ? '' : transaction('filter', refusing.map(deleting));
+  const others = tables
+    .map((table) => ({ ...table, jumps: table.jumps.filter((jump) => !refusing.includes(jump)) }))
     .toSorted((a, b) => ORDER.indexOf(a.name) - ORDER.indexOf(b.name))
-    .flatMap((table) => tableRemoval(table, most).map((lines) => transaction(table.name, lines)))
-    .join('');
+    .flatMap((table) => tableRemoval(table, most).map((lines) => transaction(table.name, lines)));
+  return [first, ...others].join('');
+}
+
+const deleting = ({ from, rule }: Jump): string => `-D ${from} ${rule}`;
 
 const transaction = (name: TableName, lines: readonly string[]): string =>
   [`*${name}`, ...lines, 'COMMIT\n'].join('\n');
 
 function tableRemoval({ jumps, chains }: TableLeftovers, most: number): readonly string[][] {
-  const deleted = jumps.map(({ from, rule }) => `-D ${from} ${rule}`);
+  const deleted = jumps.map(deleting);
   const names = chains.map(({ name }) => name);
   const emptying = (name: string): string => `:${name} - [0:0]`;
   const removing = (name: string): string => `-X ${name}`;

@@ -81,6 +81,8 @@ function onlyOne(dataplane: Dataplane, progress: Progress, fallback?: Fallback):
     leaveNewPackets: (isLeft) => dataplane.leaveNewPackets?.(isLeft),
     onRoom: (listener) => dataplane.onRoom(listener),
     onLoss: (listener) => dataplane.onLoss?.(listener),
+    ...(dataplane.drain && { drain: dataplane.drain.bind(dataplane) }),
+    ...(dataplane.serveOn && { serveOn: dataplane.serveOn.bind(dataplane) }),
     close: () => dataplane.close(),
   };
 }

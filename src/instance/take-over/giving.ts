@@ -33,7 +33,7 @@ export interface GivingParts {
   /** Why this successor cannot have it. */
   readonly refusal: (successor: Successor) => Refusal | undefined;
   /** Stops to sync and lets go of all other locks; what the kernel has stays. What listens goes on answering. */
-  readonly release: () => Released;
+  readonly release: (successor: Successor) => Released;
   /** The successor serves. */
   readonly given: () => void;
   /** After `release`: the successor has gone before it served. */
@@ -54,6 +54,7 @@ export function createGiving(parts: GivingParts): OnConnection {
   const { log, send = sendDescriptors } = parts;
   let stage: Stage;
   let control: Socket | undefined;
+  let asker: Successor | undefined;
   let from: { readonly pid: number; readonly version: string } | undefined;
 
   const lost = (): void => {
@@ -84,6 +85,7 @@ export function createGiving(parts: GivingParts): OnConnection {
       return;
     }
     const { pid, version } = successor;
+    asker = successor;
     from = { pid, version };
     stage = 'asked';
     control = socket;
@@ -101,13 +103,13 @@ export function createGiving(parts: GivingParts): OnConnection {
 
   const give = (socket: Socket): void => {
     const fd = descriptorOf(socket);
-    if (stage !== 'asked' || control === undefined || fd === undefined) {
+    if (stage !== 'asked' || control === undefined || asker === undefined || fd === undefined) {
       refuse(socket, NO_SUCCESSOR);
       return;
     }
     stage = 'released';
     try {
-      const { lock, listeners } = parts.release();
+      const { lock, listeners } = parts.release(asker);
       send(fd, Buffer.from(LOCK_TEXT), [lock]);
       for (const some of chunksOf(listeners)) {
         const text = Buffer.from(addressesText(some));

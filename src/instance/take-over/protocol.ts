@@ -30,12 +30,18 @@ export interface Successor {
   readonly pid: number;
   readonly version: string;
   readonly facts: InstanceFacts;
+  /** The one that it begins with; absent: of a version that does not say so. */
+  readonly engine?: string;
 }
 
-export const queryOf = ({ pid, version, facts }: Successor): string =>
-  new URLSearchParams({ pid: String(pid), version, ...definedOnly(facts) }).toString();
+export const queryOf = ({ pid, version, facts, engine }: Successor): string =>
+  new URLSearchParams({
+    pid: String(pid),
+    version,
+    ...definedOnly({ ...facts, engine }),
+  }).toString();
 
-const definedOnly = (facts: InstanceFacts): Record<string, string> =>
+const definedOnly = (facts: Readonly<Record<string, string | undefined>>): Record<string, string> =>
   Object.fromEntries(
     Object.entries(facts).filter((entry): entry is [string, string] => entry[1] !== undefined),
   );
@@ -45,9 +51,12 @@ export function successorOf(query: URLSearchParams): Successor | undefined {
   const pid = Number(query.get('pid'));
   const netns = query.get('netns');
   if (!Number.isSafeInteger(pid) || pid <= 0 || netns === null) return undefined;
-  const optional = (name: 'bpfRoot' | 'cgroup'): string | undefined => query.get(name) ?? undefined;
+  const optional = (name: 'bpfRoot' | 'cgroup' | 'engine'): string | undefined =>
+    query.get(name) ?? undefined;
+  const engine = optional('engine');
   const facts = { netns, bpfRoot: optional('bpfRoot'), cgroup: optional('cgroup') };
-  return { pid, version: query.get('version') ?? 'unknown', facts };
+  const version = query.get('version') ?? 'unknown';
+  return { pid, version, facts, ...(engine !== undefined && { engine }) };
 }
 
 /** Of the body of a response; undefined if it is none, as that of a version that cannot hand over. */

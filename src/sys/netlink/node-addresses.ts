@@ -40,6 +40,20 @@ export function nodeAddressesOf(network: NetworkFollower): NodeAddresses {
   return { current: () => current, listen: (listener) => void listeners.push(listener) };
 }
 
+/** Without these, which the node has for the sake of Services. */
+export function withoutAddresses(all: NodeAddresses, left: readonly string[]): NodeAddresses {
+  if (left.length === 0) return all;
+  const isLeft = new Set(left);
+  const rest = (): readonly NodeAddress[] =>
+    all.current().filter(({ address }) => !isLeft.has(address));
+  let current = rest();
+  all.listen(() => {
+    const next = rest();
+    if (textOf(next) !== textOf(current)) current = next;
+  });
+  return { current: () => current, listen: all.listen };
+}
+
 const textOf = (addresses: readonly NodeAddress[]): string =>
   addresses
     .map(({ address }) => address)

@@ -9,7 +9,7 @@ import type { Plan } from '../../../src/plan/types.ts';
 import { memoryDataplane } from '../../support/dataplane/memory-dataplane.ts';
 import type { Subject } from '../conformance.ts';
 
-const addressesOf = (plan: Plan) =>
+export const nodeAddressesOf = (plan: Plan) =>
   [...plan.node.localAddresses, '127.0.0.1', '::1'].map((address) => ({
     family: familyOf(address),
     address,
@@ -25,7 +25,7 @@ export function driven(one: Dataplane): Driven {
   const dataplane = createRouter([one]);
   return {
     async sync(plan) {
-      const { report } = await dataplane.sync(plan, addressesOf(plan));
+      const { report } = await dataplane.sync(plan, nodeAddressesOf(plan));
       if (report.failed.length > 0) throw new Error(JSON.stringify(report.failed));
     },
     close: () => dataplane.close(),

@@ -16,10 +16,15 @@ const DEFAULT_ROUTE = [
   '-6 route add default dev out',
 ];
 
-export async function routeServices({ self, sandboxes }: TestNode): Promise<void> {
-  for (const client of sandboxes) {
+export async function routeServices({
+  self,
+  sandboxes,
+  servers,
+}: Pick<TestNode, 'self' | 'sandboxes' | 'servers'>): Promise<void> {
+  // Servers, too: a process of the node may connect from the address of a Service.
+  for (const pod of [...sandboxes, ...servers]) {
     for (const range of SERVICE_RANGES)
-      await inside(client, ['ip', 'route', 'del', 'unreachable', range]);
+      await inside(pod, ['ip', 'route', 'del', 'unreachable', range]);
   }
   for (const line of DEFAULT_ROUTE) await inside(self, ['ip', ...line.split(' ')]);
   for (const name of ['iptables', 'ip6tables']) {

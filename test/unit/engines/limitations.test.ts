@@ -68,6 +68,7 @@ test('userspace says where Services are, and whom endpoints see', () => {
     'DIRECT_RETURN',
     'CLIENT_ADDRESS',
     'PROXY_PROTOCOL',
+    'AFFINITY',
     'RESETS',
     'AGENT',
   ];

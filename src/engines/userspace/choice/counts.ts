@@ -20,6 +20,10 @@ export interface Counts {
   backend(port: string, backend: string): Readonly<BackendCount> | undefined;
   /** @returns to be called once, when it has ended */
   opened(port: string, backend: string): () => void;
+  /** Of all backends. */
+  open(): number;
+  /** Called at the next end of a connection after which none is open; one at a time. */
+  onNoneOpen(listener: () => void): void;
   /** Those of other listeners and service ports are forgotten; of backends with open connections none. */
   keep(listeners: ReadonlySet<string>, ports: ReadonlySet<string>): void;
 }
@@ -27,6 +31,9 @@ export interface Counts {
 export function createCounts(): Counts {
   const frontends = new Map<string, FrontendCount>();
   const ports = new Map<string, Map<string, BackendCount>>();
+
+  let open = 0;
+  let onNoneOpen = (): void => undefined;
 
   function countOf(port: string, backend: string): BackendCount {
     const backends = ports.get(port) ?? new Map<string, BackendCount>();
@@ -49,9 +56,16 @@ export function createCounts(): Counts {
       const count = countOf(port, backend);
       count.connections += 1;
       count.open += 1;
+      open += 1;
       return () => {
         count.open -= 1;
+        open -= 1;
+        if (open === 0) onNoneOpen();
       };
+    },
+    open: () => open,
+    onNoneOpen(listener) {
+      onNoneOpen = listener;
     },
     keep(listeners, kept) {
       for (const key of frontends.keys()) if (!listeners.has(key)) frontends.delete(key);

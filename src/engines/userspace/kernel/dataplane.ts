@@ -34,6 +34,8 @@ export interface UserspaceParts {
   readonly clock: Clock;
   readonly memory: Memory;
   readonly listenTcp: ListenTcp;
+  /** Resets the connections of TCP; absent: they end with the process. */
+  readonly endTcp?: (() => void) | undefined;
   /** Connections are reset because there are too many: called for each. @param most that can be open */
   readonly onShed: (most: number) => void;
   /** undefined: no addresses may be added, ports of 127.0.0.1 stand for them. */
@@ -56,7 +58,11 @@ class UserspaceDataplane implements Dataplane {
   #live = new Map<string, Live>();
   /** From before this agent. */
   readonly #formerPorts: PortMap;
+  /** Nothing listens any more; connections may go on. */
   #isClosed = false;
+  #isEnded = false;
+  /** A successor takes over: close() is not the end. */
+  #servesOn = false;
 
   constructor(parts: UserspaceParts) {
     const { clock, capabilities } = parts;
@@ -117,12 +123,43 @@ class UserspaceDataplane implements Dataplane {
     // Sockets have no table.
   }
 
+  serveOn(to: 'sockets' | 'kernel'): { close(): void } {
+    this.#servesOn = true;
+    if (to === 'sockets') {
+      // The addresses are the successor's from now on.
+      this.#isEnded = true;
+      this.#closeListeners();
+    }
+    return {
+      close: () => {
+        this.#servesOn = false;
+        this.close();
+      },
+    };
+  }
+
+  async drain(): Promise<void> {
+    this.#closeListeners();
+    if (this.#counts.open() > 0) {
+      await new Promise<void>((resolve) => this.#counts.onNoneOpen(resolve));
+    }
+  }
+
   close(): void {
-    if (this.#isClosed) return;
+    if (this.#isEnded || this.#servesOn) return;
+    this.#isEnded = true;
+    this.#closeListeners();
+    const { addresses, endTcp } = this.#parts;
+    if (addresses === undefined) return;
+    // What is told to a client later has no way to it.
+    endTcp?.();
+    addresses.removeOthers([]);
+    this.#remember();
+  }
+
+  #closeListeners(): void {
     this.#isClosed = true;
     for (const live of this.#live.values()) live.close();
-    this.#parts.addresses?.removeOthers([]);
-    this.#remember();
   }
 
   async #apply(plan: Plan, nodeAddresses: readonly NodeAddress[]): Promise<SyncReport> {

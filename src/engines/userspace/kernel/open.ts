@@ -10,7 +10,7 @@ import type { Dataplane } from '../../dataplane.ts';
 import { keepAddresses } from './addresses.ts';
 import { createUserspaceDataplane } from './dataplane.ts';
 import { createMemory } from './memory.ts';
-import { relayedTcp } from './relayed-tcp.ts';
+import { openRelayedTcp, type RelayedTcp } from './relayed-tcp.ts';
 import { type ListenTcp, streamedTcp } from './tcp.ts';
 
 export interface UserspaceSettings {
@@ -43,7 +43,7 @@ export function openUserspaceDataplane(
   log: Pick<Logger, 'warn'>,
 ): Dataplane {
   const memory = createMemory(memoryPath(runDir), log);
-  const { listenTcp, slow } = fastestTcp();
+  const { listenTcp, end, slow } = fastestTcp();
   // Netlink is the addon's.
   const isAble = addsAddresses && slow === undefined;
   return createUserspaceDataplane({
@@ -52,15 +52,19 @@ export function openUserspaceDataplane(
     clock: SYSTEM_CLOCK,
     memory,
     listenTcp,
+    endTcp: end,
     onShed: warnSometimes(log, SYSTEM_CLOCK),
     addresses: isAble ? keepAddresses(memory.read().addresses) : undefined,
   });
 }
 
 /** By Node's streams where the addon does not load, as on another system than Linux. */
-function fastestTcp(): { readonly listenTcp: ListenTcp; readonly slow?: string } {
+function fastestTcp(): Partial<RelayedTcp> & {
+  readonly listenTcp: ListenTcp;
+  readonly slow?: string;
+} {
   try {
-    return { listenTcp: relayedTcp() };
+    return openRelayedTcp();
   } catch (error) {
     if (!isWithoutAddon(error)) throw error;
     return { listenTcp: streamedTcp, slow: error.message };

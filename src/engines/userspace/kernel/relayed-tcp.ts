@@ -15,12 +15,24 @@ export interface RelayOptions {
   readonly mostConnections?: number;
 }
 
+export interface RelayedTcp {
+  readonly listenTcp: ListenTcp;
+  /** Resets all connections. Listeners have to be closed before. */
+  readonly end: () => void;
+}
+
 /** The thread runs while there is a listener or a connection. Throws NO_ADDON if there is no addon. */
-export function relayedTcp(options: RelayOptions = {}): ListenTcp {
+export function openRelayedTcp(options: RelayOptions = {}): RelayedTcp {
   // Now, so that its absence is known.
   const relaying = new Relaying(options);
-  return async (place, choose, shed) => relaying.listen(place, choose, shed);
+  return {
+    listenTcp: async (place, choose, shed) => relaying.listen(place, choose, shed),
+    end: () => relaying.end(),
+  };
 }
+
+export const relayedTcp = (options: RelayOptions = {}): ListenTcp =>
+  openRelayedTcp(options).listenTcp;
 
 interface Asked {
   readonly address: string;
@@ -54,6 +66,13 @@ class Relaying {
     } finally {
       this.#closeIfIdle();
     }
+  }
+
+  end(): void {
+    const ended = [...this.#open.values()];
+    this.#open.clear();
+    this.#closeIfIdle();
+    for (const end of ended) end();
   }
 
   #opened(): Relay {

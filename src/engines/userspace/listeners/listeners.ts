@@ -73,7 +73,9 @@ function bound(
     .filter((one) => accepted === 'all' || accepted.some((prefix) => prefixContains(prefix, one)));
 }
 
-const isRefusedToAll = (port: ServicePortPlan, { rules }: Frontend): boolean =>
+/** Of one with source ranges some are dropped instead. */
+const isRefusedToAll = (port: ServicePortPlan, { rules, isFiltered }: Frontend): boolean =>
+  isFiltered !== true &&
   CLIENT_POSITIONS.every((position) => {
     const { scope, whenEmpty } = rules[position];
     return port[scope].length === 0 && whenEmpty === 'reject';

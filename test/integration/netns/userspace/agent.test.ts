@@ -195,8 +195,9 @@ test.each(Object.keys(PROGRAMMED) as (keyof typeof PROGRAMMED)[])(
     expect(await onLoopback()).toContain('10.96.0.10/32');
     const again = await startAgent(instance, own);
     try {
-      expect(await onLoopback()).not.toContain('10.96.0.');
       expect(await isProgrammed()).toBe(true);
+      // Once it has programmed all Services.
+      await untilHolds(async () => expect(await onLoopback()).not.toContain('10.96.0.'));
     } finally {
       await again.stop();
       await runCommand(instance, [

@@ -81,9 +81,12 @@ test('kube-proxy’s chains and jumps, and nothing of the kubelet or of plugins'
 });
 
 test('jumps go before the chains that they lead to', () => {
-  const [nat = ''] = ruleRemoval(found).split('*mangle');
-  expect(nat).toMatchInlineSnapshot(`
-    "*nat
+  const [jumpsAndNat = ''] = ruleRemoval(found).split('*mangle');
+  expect(jumpsAndNat).toMatchInlineSnapshot(`
+    "*filter
+    -D FORWARD -m conntrack --ctstate NEW -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+    COMMIT
+    *nat
     -D PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
     -D POSTROUTING -m comment --comment "kubernetes postrouting rules" -j KUBE-POSTROUTING
     :KUBE-MARK-MASQ - [0:0]
@@ -198,6 +201,8 @@ describe('rules of fairlead’s own iptables engine', () => {
     expect(input).toMatch(/^-X KUBE-SERVICES$/m);
     expect(input.split('*').map((table) => table.split('\n')[0])).toEqual([
       '',
+      // What refuses addresses of Services, as long as nat translates packets to them.
+      'filter',
       'nat',
       'mangle',
       'filter',

@@ -37,6 +37,7 @@ export interface OpenedParts {
   readonly clock?: Clock;
   readonly addresses?: AddressKeeper;
   readonly listenTcp?: ListenTcp;
+  readonly endTcp?: () => void;
   readonly onShed?: (most: number) => void;
 }
 
@@ -45,6 +46,7 @@ export function opened({
   clock = SYSTEM_CLOCK,
   addresses,
   listenTcp = streamedTcp,
+  endTcp,
   onShed = () => undefined,
 }: OpenedParts = {}): {
   readonly dataplane: Dataplane;
@@ -62,7 +64,7 @@ export function opened({
         return true;
       },
     },
-    ...{ addresses, listenTcp, onShed },
+    ...{ addresses, listenTcp, endTcp, onShed },
   });
   return { dataplane: tracked(dataplane), remembered: () => kept };
 }

@@ -39,6 +39,11 @@ describe('what a successor says', () => {
     expect(successorOf(new URLSearchParams(query))).toBeUndefined();
   });
 
+  test('its engine is read, if it says so', () => {
+    const query = new URLSearchParams(queryOf({ ...successor, engine: 'userspace' }));
+    expect(successorOf(query)).toEqual({ ...successor, engine: 'userspace' });
+  });
+
   test('fields of later versions are ignored', () => {
     const query = new URLSearchParams(`${queryOf(successor)}&colour=green`);
     expect(successorOf(query)).toEqual(successor);

@@ -2,7 +2,7 @@
 // The addresses of this node: those of devices that are up, without link-local ones of IPv6.
 import { expect, test } from 'vitest';
 import { followNetwork } from '../../../../src/sys/netlink/follow.ts';
-import { nodeAddressesOf } from '../../../../src/sys/netlink/node-addresses.ts';
+import { nodeAddressesOf, withoutAddresses } from '../../../../src/sys/netlink/node-addresses.ts';
 import { addressMessage, fakeKernel, linkMessage, RTM } from '../../../support/netlink.ts';
 
 function start() {
@@ -59,4 +59,14 @@ test('are told of when one comes or goes, and not when a device changes otherwis
   expect(told()).toBe(2);
   send(linkMessage({ ifindex: 2, name: 'uplink', flags: 0 }));
   expect(addresses.current().map(({ address }) => address)).toEqual(['127.0.0.1']);
+});
+
+test('those that the node has for the sake of Services are left out, also when others come', () => {
+  const { addresses, send } = start();
+  const rest = withoutAddresses(addresses, ['192.0.2.1', '192.0.2.3']);
+  const texts = () => rest.current().map(({ address }) => address);
+  expect(texts()).toEqual(['127.0.0.1', '2001:db8::1']);
+  send(linkMessage({ ifindex: 3, name: 'off' }));
+  send(addressMessage({ ifindex: 2, address: '192.0.2.9', prefixLength: 32 }));
+  expect(texts()).toEqual(['127.0.0.1', '2001:db8::1', '192.0.2.9']);
 });
