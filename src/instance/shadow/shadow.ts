@@ -112,8 +112,9 @@ export class Shadow {
     this.#isComparing = true;
     this.#pace.begun();
     const startedMs = clock.monotonicMs();
+    let isCompared = false;
     try {
-      await this.#read();
+      isCompared = await this.#read();
     } catch (error) {
       this.#problem = `the rules of this node cannot be compared: ${reasonOf(error)}`;
     }
@@ -121,7 +122,7 @@ export class Shadow {
     if (this.#isClosed) return;
     const nowMs = clock.monotonicMs();
     this.#pace.ended(nowMs, nowMs - startedMs);
-    if (this.#problem === undefined) {
+    if (isCompared) {
       this.#last = {
         comparedAt: new Date(clock.nowMs()).toISOString(),
         durationMs: nowMs - startedMs,
@@ -134,30 +135,33 @@ export class Shadow {
     onView(view);
   }
 
-  async #read(): Promise<void> {
+  /** @returns whether the plan has been compared */
+  async #read(): Promise<boolean> {
     const { plans, addresses, readRules, rulesVersion } = this.#parts;
     const version = await rulesVersion();
     const chosen = chosenOf(await readRules());
     const planned = plans();
-    if (this.#isClosed || planned === undefined) return;
+    if (this.#isClosed || planned === undefined) return false;
     this.#version = version;
     this.#problem = 'problem' in chosen ? chosen.problem : undefined;
     if ('problem' in chosen) {
       this.#judged = NOTHING;
-      return;
+      return false;
     }
     const steps = comparedInSteps(chosen.rules, planned, addresses());
     const compared = await inSlices(steps, SLICE_MS, () => this.#isClosed);
-    if (compared === undefined) return;
+    if (compared === undefined) return false;
     this.#judged = judge(compared, this.#judged.keys);
     this.#rules = chosen.rules.map(({ family, name }) => `${family} ${name}`);
     this.#services = planned.plan.services.size;
+    return true;
   }
 
   /** Only what is new. */
   #tell(view: ShadowView): void {
     const { log } = this.#parts;
-    const { differing, problem } = view;
+    const { differing, problem, comparedAt } = view;
+    if (problem === undefined && comparedAt === undefined) return;
     const told = problem ?? differing.map(({ service, what }) => `${service} ${what}`).join('\n');
     if (told === this.#told || (this.#judged.isOpen && problem === undefined)) return;
     this.#told = told;

@@ -19,7 +19,7 @@ const rulesOf = (text: string, name = 'iptables-legacy'): FoundRules => ({
   program: programOf('iptables', text),
 });
 
-function start(first: readonly FoundRules[] | Error) {
+function start(first: readonly FoundRules[] | Error, hasPlan = true) {
   const clock = new FakeClock();
   const views: ShadowView[] = [];
   const logged: string[] = [];
@@ -27,7 +27,7 @@ function start(first: readonly FoundRules[] | Error) {
   let [rules, version] = [first, 'a'];
   const shadow = new Shadow({
     waitMs: WAIT_MS,
-    plans: () => ({ plan, plain: plan }),
+    plans: () => (hasPlan ? { plan, plain: plan } : undefined),
     addresses: () => plan.node.localAddresses,
     readRules: async () => {
       if (rules instanceof Error) throw rules;
@@ -67,6 +67,16 @@ test('nothing is compared before there is a plan, nor before the rules had time 
   });
   shadow.close();
   expect(clock.delaysMs()).toEqual([]);
+});
+
+test('rules that are read before there is a plan prove nothing', async () => {
+  const { shadow, logged, pass } = start([rulesOf(TEXT)], false);
+  await pass(LOOK_MS);
+  const view = await pass(WAIT_MS);
+  expect(view).toMatchObject({ isDue: false, rules: [] });
+  expect(view.comparedAt).toBeUndefined();
+  expect(logged).toEqual([]);
+  shadow.close();
 });
 
 test('a wrong rule is told when it was read twice, once, and no more when it is gone', async () => {
