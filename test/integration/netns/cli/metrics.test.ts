@@ -25,9 +25,9 @@ const HEALTH_PORT = 10256;
 const CHECK_PORT = 32_100;
 const NODE = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'n1' } };
 const FRONTENDS = 64;
-const FLOWS = 4;
+const FLOWS = 11;
 /** So many that what the kernel keeps free for each CPU is little. */
-const HALF_OPEN = 3;
+const HALF_OPEN = 6;
 /** A round of the sweep, which counts flows, takes 10 s. */
 const SWEEP_MS = 60_000;
 
@@ -275,7 +275,7 @@ describe('series of a live agent', () => {
       'status',
       ...['--run-dir', node.instance.runDir],
     ]);
-    expect(stdout).toContain('Warning:    fl_conn4 is full (made for 4 connections)');
+    expect(stdout).toContain('Warning:    fl_conn4 is full (made for 11 connections)');
     await keep('flows full');
     await count([HALF_OPEN, HALF_OPEN, HALF_OPEN, none, none, lost, none, none]);
     await holds('fairlead_map_entries{map="fl_conn4"}', 0, SWEEP_MS);
