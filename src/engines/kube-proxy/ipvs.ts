@@ -3,7 +3,8 @@
 // Services. A virtual server is kube-proxy's if its address is on that device or its port in a set of NodePorts;
 // others are left alone.
 import { hostPort } from '../../lib/address-bytes.ts';
-import { canonicalAddress } from '../../lib/ip.ts';
+import { canonicalAddress, familyOf } from '../../lib/ip.ts';
+import type { Family } from '../../model/types.ts';
 import type { Leftover, LeftoversFound, RemovalStep } from './leftover.ts';
 
 export const IPVS_DEVICE = 'kube-ipvs0';
@@ -12,7 +13,14 @@ export interface VirtualServer {
   readonly protocol: 'TCP' | 'UDP' | 'SCTP';
   readonly address: string;
   readonly port: number;
-  readonly realServers: number;
+  readonly realServers: readonly RealServer[];
+}
+
+export interface RealServer {
+  /** `10.1.0.5:8080` */
+  readonly endpoint: string;
+  /** 0: it gets no new connections. */
+  readonly weight: number;
 }
 
 export interface IpSet {
@@ -52,30 +60,50 @@ export function parseSets(saved: string): readonly IpSet[] {
   return [...sets].map(([name, entries]) => ({ name, entries }));
 }
 
+const ENDPOINT = String.raw`(\[[0-9a-f:]+\]|[0-9A-F]{8}):([0-9A-F]{4})`;
+const SERVER = new RegExp(`^(TCP|UDP|SCTP) +${ENDPOINT} `);
+const REAL = new RegExp(String.raw`^ +-> ${ENDPOINT} +\S+ +(\d+) `);
+
 /** Of /proc/net/ip_vs, where addresses and ports are hexadecimal; virtual servers of a firewall mark have none. */
 export function parseVirtualServers(table: string): readonly VirtualServer[] {
-  const servers: { -readonly [Key in keyof VirtualServer]: VirtualServer[Key] }[] = [];
-  let current: (typeof servers)[number] | undefined;
-  for (const line of table.split('\n').slice(3)) {
-    if (/^ +-> /.test(line)) {
-      if (current !== undefined) current.realServers += 1;
+  const servers: VirtualServer[] = [];
+  let current: RealServer[] | undefined;
+  for (const line of table.split('\n')) {
+    const [isReal, at = '', atPort = '', weight] = REAL.exec(line) ?? [];
+    if (isReal !== undefined) {
+      const endpoint = hostPort(addressOf(at), Number.parseInt(atPort, 16));
+      current?.push({ endpoint, weight: Number(weight) });
       continue;
     }
-    const [, protocol, address = '', port = ''] =
-      /^(TCP|UDP|SCTP) +(\[[0-9a-f:]+\]|[0-9A-F]{8}):([0-9A-F]{4}) /.exec(line) ?? [];
-    current = isProtocol(protocol)
-      ? { protocol, address: addressOf(address), port: Number.parseInt(port, 16), realServers: 0 }
-      : undefined;
-    if (current !== undefined) servers.push(current);
+    const [, protocol, address = '', port = ''] = SERVER.exec(line) ?? [];
+    current = undefined;
+    if (!isProtocol(protocol)) continue;
+    current = [];
+    const of = { address: addressOf(address), port: Number.parseInt(port, 16) };
+    servers.push({ protocol, ...of, realServers: current });
   }
   return servers;
 }
+
+/** Of one family: `10.96.0.10:53/UDP`, and the endpoints that get new connections. */
+export const ipvsFrontends = (
+  family: Family,
+  servers: readonly VirtualServer[],
+): ReadonlyMap<string, readonly string[]> =>
+  new Map(
+    servers
+      .filter(({ address }) => familyOf(address) === family)
+      .map(({ protocol, address, port, realServers }) => [
+        `${hostPort(address, port)}/${protocol}`,
+        realServers.filter(({ weight }) => weight > 0).map(({ endpoint }) => endpoint),
+      ]),
+  );
 
 const isProtocol = (text: string | undefined): text is VirtualServer['protocol'] =>
   text === 'TCP' || text === 'UDP' || text === 'SCTP';
 
 /** `0A600001`, `[fd00:0096:…]` */
-export function addressOf(text: string): string {
+function addressOf(text: string): string {
   const inner = text.startsWith('[')
     ? text.slice(1, -1)
     : (text.match(/../g) ?? []).map((byte) => Number.parseInt(byte, 16)).join('.');
@@ -120,7 +148,7 @@ export function ipvsRows(state: IpvsState): LeftoversFound {
     leftovers: [
       ...state.servers
         .filter(isOwn)
-        .map((server) => row('virtual server', nameOf(server), server.realServers)),
+        .map((server) => row('virtual server', nameOf(server), server.realServers.length)),
       ...state.sets.map(({ name, entries }) => row('ipset', name, entries.length)),
       ...(state.addresses === undefined
         ? []

@@ -5,8 +5,8 @@ import { programName, type RunProgram } from '../../engines/iptables/kernel/tool
 import type { Variant } from '../../engines/iptables/kernel/variant.ts';
 import { heldTables } from '../../engines/iptables/state/diff/text.ts';
 import { snapshotOf } from '../../engines/iptables/state/inspect/view.ts';
+import { ipvsFrontends, parseVirtualServers } from '../../engines/kube-proxy/ipvs.ts';
 import { isReached, ownerOf } from '../../engines/kube-proxy/own-rules.ts';
-import { ipvsFrontends } from '../../engines/kube-proxy/serving/ipvs.ts';
 import {
   type OtherRules,
   type OwnFrontend,
@@ -41,7 +41,7 @@ export function ownPrograms(bpfRoot: string): readonly OwnFrontend[] | undefined
 
 export async function readServed(): Promise<ServedHere> {
   const tables = await readTables(run);
-  const ipvs = textOf('/proc/net/ip_vs');
+  const ipvs = parseVirtualServers(textOf('/proc/net/ip_vs'));
   return {
     own: tables.flatMap(({ own }) => own),
     unread: tables.flatMap(({ unread }) => unread),

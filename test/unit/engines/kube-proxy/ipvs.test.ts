@@ -3,6 +3,7 @@
 import { expect, test } from 'vitest';
 import {
   type IpvsState,
+  ipvsFrontends,
   ipvsRemoval,
   ipvsRows,
   parseAddresses,
@@ -15,8 +16,9 @@ Prot LocalAddress:Port Scheduler Flags
   -> RemoteAddress:Port Forward Weight ActiveConn InActConn
 TCP  0A600001:01BB rr persistent 10800
   -> AC120002:192B      Masq    1      0          0
-  -> AC120003:192B      Masq    1      0          0
+  -> AC120003:192B      Masq    0      2          0
 UDP  [fd00:0096:0000:0000:0000:0000:0000:000a]:0035 rr
+  -> [fd00:0001:0000:0000:0000:0000:0000:0002]:14E9      Masq    1      0          0
 TCP  C0A80001:7594 rr
   -> AC120002:192B      Masq    1      0          0
 FWM  00000001 wlc
@@ -48,11 +50,22 @@ const state: IpvsState = {
 };
 
 test('virtual servers, with their real servers; those of firewall marks have no address', () => {
-  expect(state.servers).toEqual([
+  expect(state.servers.map((one) => ({ ...one, realServers: one.realServers.length }))).toEqual([
     { protocol: 'TCP', address: '10.96.0.1', port: 443, realServers: 2 },
-    { protocol: 'UDP', address: 'fd00:96::a', port: 53, realServers: 0 },
+    { protocol: 'UDP', address: 'fd00:96::a', port: 53, realServers: 1 },
     { protocol: 'TCP', address: '192.168.0.1', port: 30100, realServers: 1 },
     { protocol: 'TCP', address: '192.168.0.200', port: 80, realServers: 0 },
+  ]);
+});
+
+test('frontends of a family, with the endpoints that get new connections', () => {
+  expect([...ipvsFrontends('IPv4', state.servers)]).toEqual([
+    ['10.96.0.1:443/TCP', ['172.18.0.2:6443']],
+    ['192.168.0.1:30100/TCP', ['172.18.0.2:6443']],
+    ['192.168.0.200:80/TCP', []],
+  ]);
+  expect([...ipvsFrontends('IPv6', state.servers)]).toEqual([
+    ['[fd00:96::a]:53/UDP', ['[fd00:1::2]:5353']],
   ]);
 });
 
@@ -60,7 +73,7 @@ test('kube-proxy’s are those on kube-ipvs0 and at NodePorts; others are named 
   const { leftovers, kept } = ipvsRows(state);
   expect(leftovers.map(({ kind, what, count }) => `${kind} ${what} ${count}`)).toEqual([
     'virtual server TCP 10.96.0.1:443 2',
-    'virtual server UDP [fd00:96::a]:53 0',
+    'virtual server UDP [fd00:96::a]:53 1',
     'virtual server TCP 192.168.0.1:30100 1',
     'ipset KUBE-NODE-PORT-TCP 1',
     'ipset KUBE-6-LOAD-BALANCER-SOURCE-CID 0',
