@@ -64,10 +64,10 @@ function createFamilyRenderer(
         contextText === knownContext
           ? differences(services, plan.services)
           : new Set([...services.keys(), ...plan.services.keys()]);
-      knownContext = contextText;
       const context = { family, detector, mark, blocks };
       const changes = rendered(keys, services, plan.services, context);
       services = plan.services;
+      knownContext = contextText;
       uses = usesAfter(uses, fragments, changes);
       fragments = fragments.withChanges(changes);
       const { masquerades } = uses;

@@ -91,8 +91,8 @@ export function sharedChains(parts: SharedParts): ReadonlyMap<string, Chain> {
  */
 const INVALID = 'ct state invalid drop';
 
-/** What the node sends to an endpoint of its own comes in again, to a port that may be the number of a NodePort. */
-const TRANSLATED = 'ct status dnat return';
+/** What the node sends to an endpoint of its own comes in again by lo, to a port that may be the number of a NodePort. */
+const TRANSLATED = 'iifname "lo" ct status dnat return';
 
 const chain = (name: string, rules: readonly string[]): readonly [string, Chain] => [
   name,

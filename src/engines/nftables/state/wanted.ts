@@ -2,7 +2,7 @@
 // What is wanted of a table: all of it, or, after another ruleset, only the names that may differ.
 import { differences } from '../../../lib/persistent/map.ts';
 import { endpointsDeclaration } from '../rows/shared.ts';
-import { CLUSTER_IPS, HAIRPIN_CONNECTIONS, OPEN_CLUSTER_IPS } from '../rules/names.ts';
+import { HAIRPIN_CONNECTIONS } from '../rules/names.ts';
 import type { Chain, Fragment, Ruleset, SetDeclaration, Wanted } from '../rules/types.ts';
 
 interface Draft {
@@ -61,12 +61,12 @@ function remove({ chains, sets, ...draft }: Draft, fragment = NOTHING): void {
   for (const { set, key } of fragment.elements) setElement(draft, set, key, undefined);
 }
 
-/** Two Services may ask for one ClusterIP: what one of them leaves stays another's. */
-function keepShared(draft: Draft, { fragments }: Ruleset): void {
-  const left = [CLUSTER_IPS, OPEN_CLUSTER_IPS].some((set) =>
-    [...(draft.elements.get(set)?.values() ?? [])].includes(undefined),
+/** Two Services may have one ClusterIP, or one that was refused a frontend of another: what one leaves stays another's. */
+function keepShared(draft: Draft, { fragments, sets }: Ruleset): void {
+  const isLeft = [...draft.elements].some(
+    ([set, elements]) => sets.has(set) && [...elements.values()].includes(undefined),
   );
-  if (!left) return;
+  if (!isLeft) return;
   for (const { elements } of fragments.values()) {
     for (const { set, key, value } of elements) {
       const wanted = draft.elements.get(set);

@@ -5,7 +5,7 @@ import { removeTables } from '../../../../../src/engines/nftables/kernel/cleanup
 import { failureOf, serviceOfLine } from '../../../../../src/engines/nftables/state/failure.ts';
 import type { RunOptions } from '../../../../../src/sys/exec.ts';
 import { memoryNftables } from '../../../../support/nftables/memory/dataplane.ts';
-import { backend, clusterIp, planOf, servicePort } from '../../bpf/plans.ts';
+import { backend, clusterIp, localNodePort, planOf, servicePort } from '../../bpf/plans.ts';
 
 const web = (...backends: readonly string[]) =>
   servicePort(
@@ -13,6 +13,7 @@ const web = (...backends: readonly string[]) =>
     [clusterIp('10.96.0.10')],
     backends.map((address) => backend(address)),
   );
+const NODE_PORT = localNodePort(30_080);
 const dns = (address: string) =>
   servicePort('dns', [clusterIp('10.96.0.53', 53)], [backend(address, 53)]);
 
@@ -99,6 +100,21 @@ test('of two Services with one ClusterIP one goes: unknown ports of the other ar
   expect(nft.text()).toContain('elements = { 10.96.0.10 comment "default/web" }');
   await dataplane.sync(planOf(), ['default/web'], []);
   expect(nft.text()).not.toContain('10.96.0.10');
+});
+
+test('a Service that was refused leaves the frontend that another one has now: it stays there', async () => {
+  const { dataplane, nft } = written();
+  const before = servicePort('web', [clusterIp('10.96.0.10'), NODE_PORT], [backend('10.1.1.5')]);
+  await dataplane.sync(planOf(before), 'all', []);
+  nft.refuse(/10\.1\.1\.7/, 'Operation not supported');
+  const next = planOf(
+    servicePort('web', [clusterIp('10.96.0.10')], [backend('10.1.1.7')]),
+    servicePort('api', [clusterIp('10.96.0.11'), NODE_PORT], [backend('10.1.1.8')]),
+  );
+  await dataplane.sync(next, ['default/web', 'default/api'], []);
+  nft.refuse();
+  await dataplane.sync(next, ['default/web'], []);
+  expect(nft.text()).toMatch(/tcp \. 30080 .*: goto \S*api/);
 });
 
 test('a transaction of which nobody knows whose it is fails as a whole, and all is read again', async () => {
