@@ -6,9 +6,6 @@ import { encodeU32 } from '../layout/layout.ts';
 
 /** So full the table may be: while it fills, three of 10,000 connections find no slot, see ADR 45. */
 const LOAD = 0.85;
-/** Of tables of versions before the fourth, where a key had two buckets. */
-const FORMER_LOAD = 0.65;
-const FOUR_BUCKETS_SINCE = 4;
 
 /** A key's buckets are pairs: bucket_of() in bpf/packet/conn/hash.h needs two. */
 const LEAST_BUCKETS = 2;
@@ -17,12 +14,6 @@ export const bucketsFor = (connections: number): number =>
   Math.max(LEAST_BUCKETS, Math.ceil(connections / LOAD / CONN_SLOTS));
 
 export const capacityOf = (buckets: number): number => Math.floor(buckets * CONN_SLOTS * LOAD);
-
-/** What a table of any version was made for, by the version of its pins. */
-export const capacityIn = (version: number, buckets: number): number =>
-  version < FOUR_BUCKETS_SINCE
-    ? Math.floor(buckets * CONN_SLOTS * FORMER_LOAD)
-    : capacityOf(buckets);
 
 /** For two words of each masqueraded connection, as reply_buckets() in bpf/packet/conn/maps.h has it. */
 export const replyBuckets = (buckets: number): number =>

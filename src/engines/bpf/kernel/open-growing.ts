@@ -3,19 +3,19 @@
 // grow.
 import { existsSync, readFileSync } from 'node:fs';
 import { release } from 'node:os';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 import type { Family } from '../../../model/types.ts';
 import { SYSTEM_CLOCK } from '../../../sys/clock.ts';
 import { type BpfMap, openPinnedMap } from '../../../sys/native.ts';
 import type { Dataplane } from '../../dataplane.ts';
 import { digitOf } from '../conn/conn-table.ts';
 import { FIRST_CONNECTIONS, firstConnections, MOST_CONNECTIONS } from '../conn/growth.ts';
-import { capacityIn } from '../conn/sizes.ts';
+import { capacityOf } from '../conn/sizes.ts';
 import { ALL_FEATURES, canLeaveOut, NO_FEATURES } from '../features.ts';
 import { encodeU32 } from '../layout/layout.ts';
 import type { Features } from '../layout/packet-layout.ts';
 import { decodeFeatures } from '../layout/packet-layout.ts';
-import { mapPin, parseMapPin } from '../layout/versions.ts';
+import { mapPin } from '../layout/versions.ts';
 import { devicePins } from './devices/device-pins.ts';
 import { openGrowing } from './growing.ts';
 import { pathsOf, pinFolder } from './loader/pins.ts';
@@ -66,7 +66,7 @@ export function connectionsLeft(bpfRoot: string, family: Family): number | undef
 }
 
 const capacityOfPin = (pin: string): number =>
-  readPin(pin, ({ info }) => capacityIn(parseMapPin(basename(pin))?.version ?? 1, info.maxEntries));
+  readPin(pin, ({ info }) => capacityOf(info.maxEntries));
 
 /**
  * Those of the programs that an earlier agent has left attached; all if it has not noted them, or if the kernel gains nothing by

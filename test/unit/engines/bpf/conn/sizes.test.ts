@@ -5,7 +5,6 @@ import { LARGEST_TABLE } from '../../../../../src/config/settings/programs.ts';
 import { FIRST_CONNECTIONS } from '../../../../../src/engines/bpf/conn/growth.ts';
 import {
   bucketsFor,
-  capacityIn,
   capacityOf,
   connRodata,
   connSizes,
@@ -30,15 +29,6 @@ test('an agent that finds a table makes it for as many, and it stays as it is', 
   for (let buckets = 2; buckets < 5_000; buckets += 1) {
     expect(bucketsFor(capacityOf(buckets))).toBe(buckets);
   }
-});
-
-test('a table of an earlier version has room for fewer in as many buckets', () => {
-  const buckets = 230_457;
-  expect([1, 2, 3].map((version) => capacityIn(version, buckets))).toEqual(
-    new Array(3).fill(1_048_579),
-  );
-  expect(capacityIn(4, buckets)).toBe(capacityOf(buckets));
-  expect(capacityOf(buckets)).toBeGreaterThan(1_048_579);
 });
 
 test('of both families, each by itself; the programs know how many buckets each has', () => {
