@@ -164,6 +164,7 @@ class UserspaceDataplane implements Dataplane {
 
   async #apply(plan: Plan, nodeAddresses: readonly NodeAddress[]): Promise<SyncReport> {
     const { clock, addresses } = this.#parts;
+    this.#checkOpen();
     const startedMs = clock.monotonicMs();
     const wanted = listenersOf(plan, {
       nodeAddresses: addresses?.without(nodeAddresses) ?? nodeAddresses,
@@ -175,8 +176,8 @@ class UserspaceDataplane implements Dataplane {
     this.#plan = plan;
     let applied = 0;
     for (const [key, listener] of wanted) {
-      if (this.#isClosed) throw new Error('the dataplane is closed');
       const result = await this.#liveOf(key, listener).become(listener);
+      this.#checkOpen();
       applied += result.changes;
       failed.push(...result.failed);
     }
@@ -184,6 +185,10 @@ class UserspaceDataplane implements Dataplane {
     addresses?.removeOthers(wanted.values());
     this.#forget(plan);
     return { applied, failed, elapsedMs: clock.monotonicMs() - startedMs };
+  }
+
+  #checkOpen(): void {
+    if (this.#isClosed) throw new Error('the dataplane is closed');
   }
 
   #liveOf(key: string, listener: Listener): Live {

@@ -29,6 +29,7 @@ export class Live {
   readonly #parts: LiveParts;
   /** By `address:port`. */
   readonly #sockets = new Map<string, Bound | UdpBound>();
+  #isClosed = false;
 
   constructor(listener: Listener, mappedPort: number | undefined, parts: LiveParts) {
     this.#listener = listener;
@@ -61,7 +62,9 @@ export class Live {
     return { changes: opened + closed, failed };
   }
 
+  /** For good: a socket that is being opened is closed as well, once it is. */
   close(): void {
+    this.#isClosed = true;
     this.#closeOthers(new Set());
   }
 
@@ -118,7 +121,12 @@ export class Live {
     try {
       const choose = (connecting: Connecting): Chosen =>
         this.#parts.choose(this.#listener, connecting);
-      this.#sockets.set(key, await this.#parts.listen(this.#listener, place, choose));
+      const socket = await this.#parts.listen(this.#listener, place, choose);
+      if (this.#isClosed) {
+        socket.close();
+        throw new Error('the dataplane is closed');
+      }
+      this.#sockets.set(key, socket);
       return undefined;
     } catch (error) {
       kept.delete(key);

@@ -64,6 +64,18 @@ test('without connections a drain is over at once', async () => {
   await dataplane.drain?.();
 });
 
+test('a socket that is being opened when listeners close is closed, too', async () => {
+  const { dataplane } = opened({ listenTcp: openRelayedTcp().listenTcp });
+  const dns = servicePort('dns', [clusterIp('192.0.2.53', 53)], [backend('10.1.1.53', 53)], {
+    protocol: 'UDP',
+  });
+  const syncing = dataplane.sync(planOf(dns), 'all', []);
+  await Promise.resolve();
+  await dataplane.drain?.();
+  await expect(syncing).rejects.toThrow('the dataplane is closed');
+  await expect.poll(() => process.getActiveResourcesInfo()).not.toContain('UDPWrap');
+});
+
 test('for a successor in the kernel the sockets serve until they are told to end', async () => {
   const { dataplane, address, socket } = await serving();
   const left = dataplane.serveOn?.('kernel');
