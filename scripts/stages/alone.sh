@@ -10,8 +10,8 @@ note_failed() {
   local file
   sed "s/^/$1: /" <<<"$3" >>"$results/failures"
   while read -r file; do
-    printf '%q ' "$file" "$1" "$2" "${@:4}" >>"$results/again"
-    echo >>"$results/again"
+    # One write: lanes append to one file.
+    printf '%s\n' "$(printf '%q ' "$file" "$1" "$2" "${@:4}")" >>"$results/again"
   done < <(sed -nE 's/^([^ :]+\.test\.ts)( > |: ).*/\1/p' <<<"$3" | sort -u)
 }
 
@@ -24,7 +24,7 @@ run_alone() {
     say "$file fails alone as well"
     return 0
   fi
-  count=$(grep -cF "$stage: $file" "$results/failures")
+  count=$(grep -cF "$stage: $file" "$results/failures" || true)
   grep -F "$stage: $file" "$results/failures" >>"$results/passed-alone"
   grep -vF "$stage: $file" "$results/failures" >"$results/failures.left" || true
   mv "$results/failures.left" "$results/failures"

@@ -8,11 +8,21 @@ import { stripVTControlCharacters } from 'node:util';
 
 const [path, exitCode] = process.argv.slice(2);
 const report = readReport(path);
-const failures = report.testResults.flatMap(failuresOf);
+const failures = [...report.testResults.flatMap(failuresOf), ...unhandled()];
 if (exitCode !== '0' && failures.length === 0)
   failures.push(`exit code ${exitCode} outside any test`);
 console.log(report.numPassedTests, failures.length, report.numPendingTests + report.numTodoTests);
 for (const failure of failures) console.log(failure);
+
+/** Errors outside any test: no file that runs again excuses them. */
+function unhandled() {
+  try {
+    const messages = JSON.parse(readFileSync(`${path}.unhandled`, 'utf8'));
+    return messages.map((message) => `outside any test: ${firstLine(message)}`);
+  } catch {
+    return [];
+  }
+}
 
 /** `test/unit/x.test.ts > group > title: message`; of a file that could not be loaded its path and message. */
 function failuresOf(file) {

@@ -57,10 +57,10 @@ workers() {
 # run would read the certificates of NODE_EXTRA_CA_CERTS first, for 0.04 s of CPU time; what makes images downloads with them.
 vitest_run() {
   local report=$reports/$1.json unneeded=(-u NODE_EXTRA_CA_CERTS)
-  rm -f "$report"
+  rm -f "$report" "$report.unhandled"
   case $2 in image | e2e) unneeded=() ;; esac
-  env "${unneeded[@]}" FAIRLEAD_WORKERS="$(workers "$2")" "${@:3}" vitest run --project "$2" "${only[@]}" --passWithNoTests \
-    --reporter=default --reporter=json --outputFile.json="$report" </dev/null
+  env "${unneeded[@]}" FAIRLEAD_WORKERS="$(workers "$2")" FAIRLEAD_UNHANDLED="$report.unhandled" "${@:3}" vitest run --project "$2" "${only[@]}" --passWithNoTests \
+    --reporter=default --reporter=./scripts/stages/unhandled.mjs --reporter=json --outputFile.json="$report" </dev/null
 }
 
 # run STAGE PROJECT [NAME=VALUE...]: one vitest project.

@@ -17,7 +17,7 @@ beforeEach(() => {
 const FILE = 'test/integration/netns/a.test.ts';
 
 /** A vitest that fails in these files unless it is given one file, and then in those of `alone`. */
-function fakeVitest(failing: readonly string[], alone: readonly string[]): void {
+function fakeVitest(failing: readonly string[], alone: readonly string[], outside = ''): void {
   const program = `#!/usr/bin/env node
     const { writeFileSync } = require('node:fs');
     const files = process.argv.filter((word) => word.endsWith('.test.ts'));
@@ -27,6 +27,8 @@ function fakeVitest(failing: readonly string[], alone: readonly string[]): void 
       name: require('node:path').resolve(file), status: 'failed', message: '',
       assertionResults: [{ status: 'failed', ancestorTitles: [], title: 'late', failureMessages: ['Error: ' + process.env.WHY] }],
     }));
+    if (files.length === 0 && ${JSON.stringify(outside)} !== '')
+      writeFileSync(process.env.FAIRLEAD_UNHANDLED, JSON.stringify([${JSON.stringify(outside)}]));
     writeFileSync(report, JSON.stringify({ numPassedTests: 7, numPendingTests: 0, numTodoTests: 0, testResults }));
     process.exit(failing.length > 0 ? 1 : 0);`;
   writeFileSync(join(folder, 'vitest'), program, { mode: 0o755 });
@@ -74,6 +76,13 @@ test('it fails again: it stays failed', () => {
   expect(printed).toContain(`${FILE} fails alone as well`);
   expect(listed('passed-alone')).toBe('netns: test/b.test.ts > late: Error: two words\n');
   expect(listed('failures')).toBe(`netns: ${FILE} > late: Error: two words\n`);
+});
+
+test('an error outside any test stays, whatever runs again', () => {
+  fakeVitest([FILE], [], 'Error: left behind');
+  const { counts } = play(['netns']);
+  expect(counts).toBe('netns 8 1 0\n');
+  expect(listed('failures')).toBe('netns: outside any test: Error: left behind\n');
 });
 
 test('the file of two stages: each runs for itself', () => {
