@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The proxies of a lab, sourced after lab.sh: $proxy is `ipvs` (the real kube-proxy, its path in $kube_proxy), `bpf` or `iptables` (engines of
+# The proxies of a lab, sourced after lab.sh: $proxy is `ipvs` (the real kube-proxy, its path in $kube_proxy), `bpf`, `iptables` or `nftables` (engines of
 # fairlead), or --engine auto: `auto` as the kernel is, `seccomp` and `capabilities` where eBPF is forbidden. The API server is the stub of
 # test/support/fixture.
 
