@@ -56,8 +56,9 @@ export function healthOf(
   return { state: reasons.length === 0 ? 'in sync' : 'degraded', reasons };
 }
 
-const shadowReasons = ({ problem, differing }: ShadowView): readonly string[] => [
+const shadowReasons = ({ problem, differing, unread }: ShadowView): readonly string[] => [
   problem === undefined ? '' : 'nothing can be compared',
+  counted(unread.length, 'rule of kube-proxy not read', 'rules of kube-proxy not read'),
   counted(
     differing.length,
     'Service would be served in another way',

@@ -25,6 +25,8 @@ export interface ShadowView {
   readonly unread: readonly string[];
   /** A comparison is due: something has changed since, or what was found is to be read again. */
   readonly isDue: boolean;
+  /** The last comparison has found what no reading before had: it counts if the next one has it, too. */
+  readonly isOpen: boolean;
   /** Why nothing can be compared. */
   readonly problem?: string;
 }
@@ -41,6 +43,11 @@ export function differingText(differing: readonly Differing[]): string {
   return `${named.join('; ')}${rest > 0 ? ` + ${rest} more...` : ''}`;
 }
 
+const noneText = ({ isOpen, unread }: ShadowView): string => {
+  if (isOpen) return 'whether some differ is not proven yet';
+  return unread.length === 0 ? 'none differs' : 'none is known to differ';
+};
+
 /** `12 Services would be served alike, 1 differs: …` */
 export function shadowText(view: ShadowView): string {
   if (view.problem !== undefined) return view.problem;
@@ -52,7 +59,7 @@ export function shadowText(view: ShadowView): string {
   return [
     `${alike} ${alike === 1 ? 'Service' : 'Services'} would be served as by ${rules.join(' and ')}`,
     differing.length === 0
-      ? 'none differs'
+      ? noneText(view)
       : `${differing.length} ${differing.length === 1 ? 'differs' : 'differ'}`,
     ...(count === 0
       ? []

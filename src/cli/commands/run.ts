@@ -33,7 +33,7 @@ import {
   type SysctlResult,
   settingProblem,
 } from '../../instance/preflight/sysctls.ts';
-import { checkRecord, readRecord } from '../../instance/shadow/record.ts';
+import { checkRecord, readRecord, removeRecord } from '../../instance/shadow/record.ts';
 import { createLogger, type Logger } from '../../log.ts';
 import type { Problem } from '../../model/problem.ts';
 import { forgetStart } from '../../sys/process/memory.ts';
@@ -106,6 +106,7 @@ async function serve(loaded: LoadedConfig, log: Logger, signals: StopSignals): P
     onServing: () => {
       forgetStart();
       readyFile.write();
+      if (engine !== 'shadow') removeRecord(settings.runDir);
     },
   };
   forgetStart();
@@ -157,7 +158,7 @@ const stopText = ({ engine }: ChosenEngine, isHandedOver: boolean): string =>
 /** Throws SHADOW_DIFFERS. */
 function checkShadow({ own }: Config, log: Logger): void {
   const record = readRecord(resolve(own.runDir));
-  const found = checkRecord(record, { isAnyway: own.switchesAnyway, nowMs: Date.now() });
+  const found = checkRecord(record, own.switchesAnyway);
   if (found !== undefined) log.warn({ differing: record?.differing }, found);
 }
 

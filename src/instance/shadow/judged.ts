@@ -17,10 +17,12 @@ export interface Compared {
 export interface Judged {
   readonly differences: Readonly<Record<string, number>>;
   readonly differing: readonly Differing[];
+  /** Those that keep an agent from serving: a rule of somebody else is there whichever proxy serves. */
+  readonly barring: readonly Differing[];
   readonly unread: readonly string[];
   /** What no reading before had: it is to be read again. */
   readonly isOpen: boolean;
-  /** Of the unexplained differences, for the next reading. */
+  /** For the next reading: what this one has found, and where differences count already, whatever the answers become. */
   readonly keys: ReadonlySet<string>;
 }
 
@@ -28,6 +30,7 @@ export interface Judged {
 export function judge(compared: readonly Compared[], before: ReadonlySet<string>): Judged {
   const differences: Record<string, number> = { [UNEXPLAINED]: 0 };
   const differing = new Map<string, Differing>();
+  const barring = new Map<string, Differing>();
   const keys = new Set<string>();
   let isOpen = false;
   const add = (reason: string, count: number): void => {
@@ -37,26 +40,42 @@ export function judge(compared: readonly Compared[], before: ReadonlySet<string>
     for (const [reason, count] of comparison.reasons)
       if (reason !== FOREIGN_RULE) add(reason, count);
     for (const one of comparison.differences.filter(isUnexplained)) {
+      if (isOfOthers(one)) {
+        add(FOREIGN_RULE, 1);
+        continue;
+      }
       const service = serviceOf(one);
       const what = whatText(one, rules);
-      const key = `${service} ${what}`;
-      keys.add(key);
-      if (!before.has(key)) {
+      const location = `${rules.family} ${service} ${frontendOf(one)} ${one.part}`;
+      const reading = `${location}: ${what}`;
+      keys.add(reading);
+      if (!before.has(reading) && !before.has(location)) {
         isOpen = true;
         continue;
       }
+      keys.add(location);
       if (!differing.has(service)) differing.set(service, { service, what });
+      if (one.reason === undefined && !barring.has(service))
+        barring.set(service, { service, what });
       add(UNEXPLAINED, 1);
     }
   }
   return {
     ...{ differences, isOpen, keys },
-    differing: [...differing.values()].sort((a, b) => (a.service < b.service ? -1 : 1)),
+    differing: sorted(differing.values()),
+    barring: sorted(barring.values()),
     unread: compared.flatMap(({ comparison }) =>
       comparison.unread.filter(({ isForeign }) => !isForeign).map(({ text }) => text),
     ),
   };
 }
+
+const sorted = (all: Iterable<Differing>): readonly Differing[] =>
+  [...all].sort((a, b) => (a.service < b.service ? -1 : 1));
+
+/** A firewall's rule for packets that no Service has: it holds for any proxy. */
+const isOfOthers = ({ reason, claim, answers: [plan] }: Difference): boolean =>
+  reason === FOREIGN_RULE && (claim === undefined || plan.verdict === 'none');
 
 /** `10.96.0.10:80/TCP backends: plan 10.1.1.5:8080, iptables-nft 10.1.1.9:8080` */
 function whatText(one: Difference, { name }: Compared['rules']): string {

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Composes what an agent with --shadow does beside planning.
+import { existsSync } from 'node:fs';
 import type { Agent } from '../../agent/agent.ts';
 import { withoutOwnAnnotations } from '../../compare/plain.ts';
-import { reasonOf } from '../../errors.ts';
+import { IPVS_DEVICE } from '../../engines/kube-proxy/ipvs.ts';
+import { FairleadError, reasonOf } from '../../errors.ts';
 import { isLoopback } from '../../lib/ip.ts';
 import type { Logger } from '../../log.ts';
 import { FAMILIES, type ObjectChange } from '../../model/types.ts';
-import type { ShadowView } from '../../observe/shadow-view.ts';
+import type { Differing, ShadowView } from '../../observe/shadow-view.ts';
 import type { NodeSockets } from '../../plan/node-sockets/frontends.ts';
 import { createPlanner } from '../../plan/planner.ts';
 import type { Plan, PlanSettings } from '../../plan/types.ts';
 import { SYSTEM_CLOCK } from '../../sys/clock.ts';
 import type { NodeAddresses } from '../../sys/netlink/node-addresses.ts';
-import { rulesOnNode, rulesVersion } from './read-rules.ts';
+import { type FoundRules, rulesOnNode, rulesVersion } from './read-rules.ts';
 import { recordPath, writeRecord } from './record.ts';
 import { Shadow } from './shadow.ts';
 
@@ -30,6 +32,16 @@ export interface ShadowFollower {
   close(): void;
 }
 
+/** Throws BAD_OPTION: nobody can compare with virtual servers. */
+const readRules = async (): Promise<readonly FoundRules[]> => {
+  if (existsSync(`/sys/class/net/${IPVS_DEVICE}`))
+    throw new FairleadError(
+      'BAD_OPTION',
+      `kube-proxy has mode ipvs here (the device ${IPVS_DEVICE}), which cannot be compared: compare on a node with mode iptables or nftables`,
+    );
+  return rulesOnNode(FAMILIES);
+};
+
 export function openShadow(
   { waitMs }: ShadowSettings,
   parts: {
@@ -45,8 +57,7 @@ export function openShadow(
   const planner = createPlanner(parts.plan);
   let plain: Plan | undefined;
   let lastProblem: string | undefined;
-  const record = ({ differing, comparedAt }: ShadowView): void => {
-    if (comparedAt === undefined) return;
+  const record = (differing: readonly Differing[]): void => {
     let problem: string | undefined;
     try {
       writeRecord(runDir, { at: new Date(SYSTEM_CLOCK.nowMs()).toISOString(), differing });
@@ -59,7 +70,7 @@ export function openShadow(
   };
   const shadow = new Shadow({
     ...{ waitMs, rulesVersion, clock: SYSTEM_CLOCK, log },
-    readRules: () => rulesOnNode(FAMILIES),
+    readRules,
     plans: () => {
       const { plan, isReady } = agent.state();
       return plan === undefined || plain === undefined || !isReady ? undefined : { plan, plain };
@@ -69,10 +80,8 @@ export function openShadow(
         .current()
         .map(({ address }) => address)
         .filter((address) => !isLoopback(address)),
-    onView: (view) => {
-      record(view);
-      onView(view);
-    },
+    onView,
+    onProven: record,
   });
   return {
     arrived(changes) {

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an agent with --shadow has found, in its run directory: an agent that is to serve this node reads it before it starts.
-import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { FairleadError } from '../../errors.ts';
 import { isRecord, recordOrEmpty } from '../../lib/json.ts';
 import { type Differing, differingText } from '../../observe/shadow-view.ts';
 
 export interface ShadowRecord {
-  /** When it was last known to hold. */
+  /** When it was found. */
   readonly at: string;
   readonly differing: readonly Differing[];
 }
-
-/** The agent with --shadow writes it twice a minute, as long as it runs. */
-export const RECORD_HOLDS_MS = 10 * 60_000;
 
 export const recordPath = (runDir: string): string => join(runDir, 'shadow.json');
 
@@ -23,6 +20,9 @@ export function writeRecord(runDir: string, record: ShadowRecord): void {
   writeFileSync(`${path}.new`, `${JSON.stringify(record)}\n`);
   renameSync(`${path}.new`, path);
 }
+
+/** Once an agent serves: what rules of an earlier proxy say then is no proof. */
+export const removeRecord = (runDir: string): void => rmSync(recordPath(runDir), { force: true });
 
 /** undefined: there is none, or the file says something else. */
 export function readRecord(runDir: string): ShadowRecord | undefined {
@@ -44,15 +44,13 @@ const isDiffering = (value: unknown): value is Differing =>
  */
 export function checkRecord(
   record: ShadowRecord | undefined,
-  { isAnyway, nowMs }: { readonly isAnyway: boolean; readonly nowMs: number },
+  isAnyway: boolean,
 ): string | undefined {
   if (record === undefined || record.differing.length === 0) return undefined;
   const { at, differing } = record;
   const count = differing.length;
   const what = `${count} ${count === 1 ? 'Service' : 'Services'} of this node would be served in another way than by kube-proxy, as --shadow has found (${at}): ${differingText(differing)}`;
-  // A clock that was set back makes no record old.
-  const isOld = nowMs - Date.parse(at) > RECORD_HOLDS_MS;
-  if (isAnyway || isOld) return what;
+  if (isAnyway) return what;
   throw new FairleadError(
     'SHADOW_DIFFERS',
     `${what}; see \`fairlead compare\`, and change the Service or the settings until \`fairlead status\` of an agent with --shadow has none, or start with --switch-anyway`,

@@ -5,9 +5,9 @@
 import { reasonOf } from '../../errors.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Logger } from '../../log.ts';
-import { type ShadowView, shadowText } from '../../observe/shadow-view.ts';
+import { type Differing, type ShadowView, shadowText } from '../../observe/shadow-view.ts';
 import { inSlices } from '../../sys/clock.ts';
-import { chosenOf, comparedInSteps, type Plans } from './comparing.ts';
+import { chosenOf, comparedInSteps, familiesOf, type Plans } from './comparing.ts';
 import { type Judged, judge } from './judged.ts';
 import { Pace } from './pace.ts';
 import type { FoundRules } from './read-rules.ts';
@@ -24,8 +24,10 @@ export interface ShadowParts {
   readonly rulesVersion: () => Promise<string>;
   readonly clock: Clock;
   readonly log: Pick<Logger, 'info' | 'warn'>;
-  /** After each comparison, and at each look at the rules: what was found still holds. */
+  /** After each comparison, and at each look at the rules. */
   readonly onView: (view: ShadowView) => void;
+  /** What two readings have found that keeps an agent from serving; none: nothing does. */
+  readonly onProven: (barring: readonly Differing[]) => void;
 }
 
 const SLICE_MS = 10;
@@ -34,7 +36,7 @@ const LOOK_MS = 30_000;
 const LOOK_WAITS = 3;
 
 const NOTHING: Judged = {
-  ...{ differences: {}, differing: [], unread: [], isOpen: false },
+  ...{ differences: {}, differing: [], barring: [], unread: [], isOpen: false },
   keys: new Set(),
 };
 
@@ -67,10 +69,10 @@ export class Shadow {
   }
 
   view(): ShadowView {
-    const { differences, differing, unread } = this.#judged;
+    const { differences, differing, unread, isOpen } = this.#judged;
     return {
       ...this.#last,
-      ...{ rules: this.#rules, services: this.#services, differences, differing, unread },
+      ...{ rules: this.#rules, services: this.#services, differences, differing, unread, isOpen },
       isDue: this.#isComparing || this.#pace.dueMs() !== undefined,
       ...(this.#problem !== undefined && { problem: this.#problem }),
     };
@@ -128,6 +130,7 @@ export class Shadow {
         durationMs: nowMs - startedMs,
       };
       if (this.#judged.isOpen) this.#pace.changed(nowMs);
+      else this.#parts.onProven(this.#judged.barring);
     }
     this.#wait();
     const view = this.view();
@@ -139,9 +142,10 @@ export class Shadow {
   async #read(): Promise<boolean> {
     const { plans, addresses, readRules, rulesVersion } = this.#parts;
     const version = await rulesVersion();
-    const chosen = chosenOf(await readRules());
+    const found = await readRules();
     const planned = plans();
     if (this.#isClosed || planned === undefined) return false;
+    const chosen = chosenOf(found, familiesOf(planned.plan));
     this.#version = version;
     this.#problem = 'problem' in chosen ? chosen.problem : undefined;
     if ('problem' in chosen) {

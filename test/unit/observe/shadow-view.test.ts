@@ -17,7 +17,7 @@ const VIEW: ShadowView = {
   rules: ['IPv4 nftables', 'IPv6 nftables'],
   services: 12,
   differences: { unexplained: 0 },
-  ...{ differing: [], unread: [], isDue: false },
+  ...{ differing: [], unread: [], isDue: false, isOpen: false },
 };
 const web = { service: 'default/web', what: '10.96.0.10:80/TCP verdict' };
 const DIFFERS: ShadowView = {
@@ -33,6 +33,12 @@ test('the line says how many Services would be served alike, and what else there
   expect(shadowText({ ...DIFFERS, unread: ['a rule'], isDue: true })).toBe(
     '11 Services would be served as by IPv4 nftables and IPv6 nftables; 1 differs; known differences: martian-guard 2; rules that could not be read: 1; to be compared again',
   );
+  expect(shadowText({ ...VIEW, isOpen: true, isDue: true })).toMatch(
+    /; whether some differ is not proven yet; to be compared again$/,
+  );
+  expect(shadowText({ ...VIEW, unread: ['a rule'] })).toMatch(
+    /; none is known to differ; rules that could not be read: 1$/,
+  );
   const { comparedAt: _, ...early } = VIEW;
   expect(shadowText(early)).toBe('not compared yet');
   expect(shadowText({ ...VIEW, problem: 'no rules' })).toBe('no rules');
@@ -47,7 +53,7 @@ test('a list of many is cut', () => {
   expect(differingText(many)).toBe('a/a: w; a/b: w; a/c: w + 2 more...');
 });
 
-test('it is degraded by a Service that differs, not by frontends that nobody serves', () => {
+test('it is degraded by a Service that differs, or a rule that was not read, not by frontends that nobody serves', () => {
   const status = { isReady: true, problems: [], refused: [], devices: [] };
   const sync = { failed: [] } as unknown as Status['sync'];
   const frontends = {
@@ -57,6 +63,7 @@ test('it is degraded by a Service that differs, not by frontends that nobody ser
   const reasons = (shadow: ShadowView) => healthOf({ ...status, sync, shadow }, frontends).reasons;
   expect(reasons(VIEW)).toEqual([]);
   expect(reasons(DIFFERS)).toEqual(['1 Service would be served in another way']);
+  expect(reasons({ ...VIEW, unread: ['a'] })).toEqual(['1 rule of kube-proxy not read']);
   expect(reasons({ ...VIEW, problem: 'no rules' })).toEqual(['nothing can be compared']);
 });
 

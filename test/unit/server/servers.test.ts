@@ -271,7 +271,7 @@ test('every documented Event is recorded by its cause', async () => {
   servers.configWritten({ path: 'config.yaml', isChanged: true });
   const topic = 'marks' as const;
   servers.shadowSeen({
-    ...{ rules: [], services: 1, differences: {}, unread: [], isDue: false },
+    ...{ rules: [], services: 1, differences: {}, unread: [], isOpen: false, isDue: false },
     differing: [{ service: 'a/b', what: 'w' }],
   });
   servers.nodeConflicts([{ topic, what: 'w', consequence: 'c', breaksServices: true }]);

@@ -58,6 +58,29 @@ test('where the rules do something else by then, it is another one', () => {
   expect(judge([compared(other)], first.keys)).toMatchObject({ isOpen: true, differing: [] });
 });
 
+test('where a Service differs already, another answer keeps it differing', () => {
+  const first = judge([compared(difference('default/web'))], new Set());
+  const second = judge([compared(difference('default/web'))], first.keys);
+  const other = difference('default/web', { answers: [answer('reject'), answer('none')] });
+  const third = judge([compared(other)], second.keys);
+  expect(third).toMatchObject({ isOpen: false, differing: [{ service: 'default/web' }] });
+});
+
+test('a rule of somebody else bars no start, and makes no Service differ that the plan does not have there', () => {
+  const foreign = { reason: 'foreign-rule' };
+  const served = difference('default/web', foreign);
+  const passes = difference('default/api', {
+    ...foreign,
+    answers: [answer('none'), answer('drop')],
+  });
+  const found = [compared(served, passes, difference(undefined, foreign))];
+  const first = judge(found, new Set());
+  expect(judge(found, first.keys)).toMatchObject({
+    ...{ isOpen: false, barring: [], differing: [{ service: 'default/web' }] },
+    differences: { unexplained: 1, 'foreign-rule': 2 },
+  });
+});
+
 test('a known difference counts at once, and makes no Service differ', () => {
   const known = difference('default/web', { reason: 'martian-guard' });
   expect(judge([compared(known, known)], new Set())).toMatchObject({

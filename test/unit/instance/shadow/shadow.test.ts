@@ -23,6 +23,7 @@ function start(first: readonly FoundRules[] | Error, hasPlan = true) {
   const clock = new FakeClock();
   const views: ShadowView[] = [];
   const logged: string[] = [];
+  const recorded: number[] = [];
   const log = (_fields: unknown, text: string): void => void logged.push(text);
   let [rules, version] = [first, 'a'];
   const shadow = new Shadow({
@@ -36,9 +37,10 @@ function start(first: readonly FoundRules[] | Error, hasPlan = true) {
     rulesVersion: async () => version,
     ...{ clock, log: { info: log, warn: log } as never },
     onView: (view) => void views.push(view),
+    onProven: (barring) => void recorded.push(barring.length),
   });
   return {
-    ...{ shadow, clock, views, logged },
+    ...{ shadow, clock, views, logged, recorded },
     /** @returns the view that comes then */
     pass: async (ms: number): Promise<ShadowView> => {
       const count = views.length;
@@ -80,10 +82,10 @@ test('rules that are read before there is a plan prove nothing', async () => {
 });
 
 test('a wrong rule is told when it was read twice, once, and no more when it is gone', async () => {
-  const { shadow, logged, pass, become } = start([rulesOf(WRONG)]);
+  const { shadow, logged, recorded, pass, become } = start([rulesOf(WRONG)]);
   shadow.planned();
-  expect(await pass(WAIT_MS)).toMatchObject({ isDue: true, differing: [] });
-  expect(logged).toEqual([]);
+  expect(await pass(WAIT_MS)).toMatchObject({ isDue: true, isOpen: true, differing: [] });
+  expect([logged, recorded]).toEqual([[], []]);
   const found = await pass(WAIT_MS);
   expect(found).toMatchObject({
     isDue: false,
@@ -94,6 +96,7 @@ test('a wrong rule is told when it was read twice, once, and no more when it is 
   await pass(LOOK_MS);
   expect(await pass(WAIT_MS)).toMatchObject({ isDue: false, differing: [] });
   expect(logged).toHaveLength(2);
+  expect(recorded).toEqual([1, 0]);
   shadow.close();
 });
 
@@ -104,6 +107,18 @@ test('a proxy that was only late is never told', async () => {
   become([rulesOf(TEXT)], 'b');
   expect(await pass(WAIT_MS)).toMatchObject({ isDue: false, differing: [] });
   expect(logged).toEqual([expect.stringContaining('none differs')]);
+  shadow.close();
+});
+
+test('what was found stays recorded where nothing can be compared any more', async () => {
+  const { shadow, recorded, pass, become } = start([rulesOf(WRONG)]);
+  shadow.planned();
+  await pass(WAIT_MS);
+  await pass(WAIT_MS);
+  become([], 'b');
+  await pass(LOOK_MS);
+  expect((await pass(WAIT_MS)).problem).toContain('no rules of kube-proxy');
+  expect(recorded).toEqual([1]);
   shadow.close();
 });
 
@@ -124,6 +139,16 @@ test.each([
     'rules of two modes',
     [rulesOf(TEXT), rulesOf(TEXT, 'iptables-nft')],
     'rules of kube-proxy in iptables-legacy and iptables-nft',
+  ],
+  [
+    'rules of fairlead as well',
+    [rulesOf(TEXT), rulesOf(TEXT, 'fairlead-iptables-nft')],
+    'fairlead-iptables-nft still has rules on this node, from an agent that has served: run `fairlead cleanup`',
+  ],
+  [
+    'rules of another IP family alone',
+    [{ ...rulesOf(TEXT), family: 'IPv6' as const }],
+    'Services have IPv4, and kube-proxy has no rules of it on this node',
   ],
   ['rules that cannot be read', new Error('no iptables'), 'cannot be compared: no iptables'],
 ])('%s: it says so, and looks again', async (_, rules, problem) => {
