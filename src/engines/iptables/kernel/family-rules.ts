@@ -2,6 +2,7 @@
 // The rules of one family: reads what is held, writes what differs from what is wanted. Between full syncs it knows what
 // is held from what it has written itself; after a failure it reads.
 import { FairleadError } from '../../../errors.ts';
+import { KUBE_SERVICES } from '../rules/names.ts';
 import { applyDiffs, type MutableTables } from '../state/diff/apply.ts';
 import { type ChainChange, changesOf, countChanges } from '../state/diff/changes.ts';
 import { changedSince, diffTables, type TableDiff, type WantedTable } from '../state/diff/diff.ts';
@@ -92,7 +93,9 @@ export class FamilyRules {
     written?: readonly WantedTable[],
   ): Promise<number> {
     const diffs = diffTables(held, wanted, written);
-    const input = restoreInput(isRetry ? natFirst(diffs) : diffs, this.#chainsAtOnce);
+    // The first rules translate before they refuse: another engine may serve until then.
+    const isFirst = held.get('nat')?.has(KUBE_SERVICES) !== true;
+    const input = restoreInput(isRetry || isFirst ? natFirst(diffs) : diffs, this.#chainsAtOnce);
     // Until it is known that everything is written.
     this.#held = undefined;
     if (input !== '') {

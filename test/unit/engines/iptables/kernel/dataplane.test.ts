@@ -31,6 +31,16 @@ test('a sync without a change asks for nothing', async () => {
   expect([IPv4.saves(), IPv4.inputs()]).toEqual([0, []]);
 });
 
+test('the first rules translate before they refuse; later ones refuse before they cease to translate', async () => {
+  const { dataplane, IPv4 } = memoryIptables();
+  const tables = (): readonly string[] =>
+    IPv4.inputs().flatMap((input) => input.match(/^\*\w+$/gm) ?? []);
+  await dataplane.sync(PLAN, 'all', []);
+  expect(tables()).toEqual(['*nat', '*mangle', '*filter']);
+  await dataplane.sync(withService(PLAN, 'default/web', planOf(web())), ['default/web'], []);
+  expect(tables()).toEqual(['*filter', '*nat']);
+});
+
 test('of a changed Service only what differs is written, without reading', async () => {
   const { dataplane, IPv4, IPv6 } = memoryIptables();
   await dataplane.sync(PLAN, 'all', []);
