@@ -44,6 +44,8 @@ const PARTS: readonly (readonly [RegExp, Part])[] = [
 ];
 const mayChange = (field: string, part: Part): boolean =>
   PARTS.every(([pattern, only]) => !pattern.test(field) || only === part);
+/** What these say has no effect at a ClusterIP. */
+const OF_OUTSIDE = /externalIPs|loadBalancer|source-ranges/i;
 
 /** The first one that holds is the reason. */
 export const KNOWN: readonly KnownDifference[] = [
@@ -186,7 +188,10 @@ export const KNOWN: readonly KnownDifference[] = [
     rules: 'a field that the API server would refuse counts in part',
     plan: 'rejects the field, and reports it',
     modes: ALL,
-    holds: ({ claim, part }) => claim?.rejected.some((field) => mayChange(field, part)) === true,
+    holds: ({ claim, part, plan }) =>
+      claim?.rejected.some(
+        (field) => mayChange(field, part) && !(OF_OUTSIDE.test(field) && says(plan, ': ClusterIP')),
+      ) === true,
   },
   {
     name: 'hairpin-of-another-node',

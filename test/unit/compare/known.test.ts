@@ -42,6 +42,13 @@ test.each([
   expect(known('rejected-field').holds(found)).toBe(isExplained);
 });
 
+test('a rejected external address explains nothing at the ClusterIP', () => {
+  const claim = { isContested: false, rejected: ['spec.externalIPs[0]'] };
+  const at = (text: string) => ({ ...seen(text), claim, part: 'backends' }) as unknown as Seen;
+  expect(known('rejected-field').holds(at('Service default/web: ClusterIP'))).toBe(false);
+  expect(known('rejected-field').holds(at('Service default/web: external IP'))).toBe(true);
+});
+
 test('a process of the node that gets what is for a Service is known, and the Service does not differ', () => {
   const given = planOf('affinity');
   const [[key, service]] = [...given.services] as [[string, ServicePlan]];
