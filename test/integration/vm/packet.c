@@ -20,6 +20,7 @@
 #define MAX_PROGRAMS 8
 #define ETHERNET 14
 #define FRAME_SIZE 256
+#define CONNECTIONS 16
 
 enum { SYN = 2, ACK = 16, LEFT = 0xffffffff };
 
@@ -52,6 +53,14 @@ static bool set_summed_offset(struct bpf_object* object) {
   return offset > 0 && set_variable(object, "ip_summed_at", &value, sizeof(value));
 }
 
+// Its indexes and records, which a loader sizes: the programs are told of two buckets (packet/conn/maps.h).
+static bool is_of_connections(const struct bpf_map* map) {
+  const char* name = bpf_map__name(map);
+  bool is_named = strncmp(name, "fl_conn", 7) == 0 || strncmp(name, "fl_client", 9) == 0 ||
+                  strncmp(name, "fl_reply", 8) == 0;
+  return is_named && bpf_map__max_entries(map) == 1;
+}
+
 static struct bpf_object* load_packet_object(void) {
   static char logs[MAX_PROGRAMS][LOG_SIZE];
   struct bpf_object* object = bpf_object__open_file(PACKET_PATH, NULL);
@@ -61,6 +70,7 @@ static struct bpf_object* load_packet_object(void) {
   if (object == NULL || !set_summed_offset(object)) return NULL;
   bpf_object__for_each_map(map, object) {
     if (bpf_map__max_entries(map) > 4096) bpf_map__set_max_entries(map, 4096);
+    if (is_of_connections(map)) bpf_map__set_max_entries(map, CONNECTIONS);
   }
   bpf_object__for_each_program(program, object) {
     bpf_program__set_log_buf(program, logs[count++ % MAX_PROGRAMS], LOG_SIZE);
