@@ -17,4 +17,8 @@ const volatile bool with_ipv6 = true;
  */
 const volatile bool with_direct_return = true;
 
+/* Tail calls beside calls of functions, see conn/pass_on.h. Before Linux 6.0 no JIT of arm64 can.
+ */
+const volatile bool with_tail_calls = true;
+
 #endif

@@ -171,6 +171,33 @@ static __always_inline struct packet_settings *packet_settings(void)
 }
 
 /*
+ * What becomes of connections that begin while records are carried into another table. Written by
+ * the agent; read by the packet programs. Each table has its own. One element.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct table_phase);
+} fl_phase SEC(".maps");
+
+static __always_inline const struct table_phase *table_phase(void)
+{
+	return bpf_map_lookup_elem(&fl_phase, &runtime_key);
+}
+
+/*
+ * The programs that use the table that takes the place of this one. Written by the agent; called by
+ * the packet programs, see conn/pass_on.h. Each table has its own. Key: enum next_program.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 4);
+	__type(key, __u32);
+	__type(value, __u32);
+} fl_next SEC(".maps");
+
+/*
  * Packets and bytes of connections that have ended. Written by the sweep and by the packet programs
  * (atomic adds); read by the agent, which adds those of living ones. Key: frontend id, as
  * fl_fe_stat.

@@ -12,6 +12,7 @@
 #include "packet/flow/egress.h"
 #include "packet/flow/first.h"
 #include "packet/flow/here.h"
+#include "packet/conn/pass_on.h"
 #include "packet/flow/reply.h"
 #include "packet/flow/fragment.h"
 #include "packet/icmp/errors.h"
@@ -24,6 +25,11 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* --- ingress -----------------------------------------------------------------------------------
  */
+
+static __always_inline int on_unfound(struct __sk_buff *skb, struct packet *p, enum family family)
+{
+	return passes_on() ? PASS_ON : on_no_conn(skb, p, family);
+}
 
 /* Nothing from a device may reach what listens on loopback addresses only (CVE-2020-8558). */
 static __always_inline bool is_martian(const struct packet *p, enum family family)
@@ -64,7 +70,7 @@ static __always_inline int ingress_of(struct __sk_buff *skb, struct packet *p, e
 		set_now(p);
 		action = reply(skb, family);
 	}
-	return action == UNDECIDED ? on_no_conn(skb, p, family) : action;
+	return action == UNDECIDED ? on_unfound(skb, p, family) : action;
 }
 
 static __always_inline int icmp_ingress(struct __sk_buff *skb, const struct packet *p, __u8 family)
@@ -126,7 +132,7 @@ static __always_inline int plain_ingress(struct __sk_buff *skb, struct packet *p
 	}
 	if (unlikely(action == UNDECIDED && is_reply))
 		action = fl_reply_in4(skb, is_found);
-	return action == UNDECIDED ? on_no_conn(skb, p, FAMILY_IPV4) : action;
+	return action == UNDECIDED ? on_unfound(skb, p, FAMILY_IPV4) : action;
 }
 
 /* --- egress ------------------------------------------------------------------------------------
@@ -157,12 +163,20 @@ static __always_inline int datagram_out(struct __sk_buff *skb, struct packet *p,
 	return UNDECIDED;
 }
 
+/* Of no connection. */
+static __always_inline int left_out(void)
+{
+	return passes_on() ? PASS_ON : LEAVE;
+}
+
 /* In one of these roles, of which there is at least one. */
 static __always_inline int egress_as(struct __sk_buff *skb, struct packet *p, __u32 roles,
 				     enum family family)
 {
 	int action = egress(skb, p, roles, family);
 
+	if (action == UNDECIDED && passes_on())
+		return PASS_ON;
 	if (action == UNDECIDED && unlikely(is_from_node(p, family)))
 		action = egress_of_node(skb, p, family);
 	return action == UNDECIDED ? LEAVE : action;
@@ -178,7 +192,7 @@ static __always_inline int egress_of(struct __sk_buff *skb, struct packet *p, en
 	if (action != UNDECIDED)
 		return action;
 	roles = roles_of(p, family);
-	return roles ? egress_as(skb, p, roles, family) : LEAVE;
+	return roles ? egress_as(skb, p, roles, family) : left_out();
 }
 
 static __always_inline int icmp_egress(struct __sk_buff *skb, __u8 family)
@@ -223,14 +237,14 @@ static __always_inline int plain_egress(struct __sk_buff *skb, struct packet *p)
 		return action;
 	roles = roles_of(p, FAMILY_IPV4);
 	if (!roles)
-		return LEAVE;
+		return left_out();
 	set_now(p);
 	if (may_be_here(p))
 		roles = find_out(p, roles);
 	if (roles & IS_FOUND)
 		action = egress_here(skb, p, roles & IS_ANSWER);
 	else if (!roles && !is_from_node(p, FAMILY_IPV4))
-		return LEAVE;
+		return left_out();
 	return unlikely(action == UNDECIDED) ? egress_as(skb, p, roles, FAMILY_IPV4) : action;
 }
 
@@ -288,7 +302,9 @@ SEC("tc") int fl_ingress(struct __sk_buff *skb)
 	if (!p || is_of_vlan(skb) ||
 	    (unlikely(skb->pkt_type == PACKET_OTHERHOST) && fl_is_for_another(skb)))
 		return LEAVE;
-	return parse_plain4(skb, p, ETH_HLEN) ? plain_ingress(skb, p) : fl_other_in(skb);
+	return end_with(skb,
+			parse_plain4(skb, p, ETH_HLEN) ? plain_ingress(skb, p) : fl_other_in(skb),
+			NEXT_INGRESS);
 }
 
 SEC("tc") int fl_egress(struct __sk_buff *skb)
@@ -297,16 +313,19 @@ SEC("tc") int fl_egress(struct __sk_buff *skb)
 
 	if (!p)
 		return LEAVE;
-	return parse_plain4(skb, p, ETH_HLEN) ? plain_egress(skb, p) : fl_other_out(skb);
+	return end_with(skb,
+			parse_plain4(skb, p, ETH_HLEN) ? plain_egress(skb, p) : fl_other_out(skb),
+			NEXT_EGRESS);
 }
 
 /* For devices without Ethernet headers: tun, ipip, WireGuard, PPP. */
 SEC("tc") int fl_ingress_l3(struct __sk_buff *skb)
 {
-	return begin(false) ? other_ingress(skb, LINK_TUNNEL) : LEAVE;
+	return begin(false) ? end_with(skb, other_ingress(skb, LINK_TUNNEL), NEXT_INGRESS_L3)
+			    : LEAVE;
 }
 
 SEC("tc") int fl_egress_l3(struct __sk_buff *skb)
 {
-	return begin(false) ? other_egress(skb, LINK_NONE) : LEAVE;
+	return begin(false) ? end_with(skb, other_egress(skb, LINK_NONE), NEXT_EGRESS_L3) : LEAVE;
 }

@@ -49,6 +49,9 @@
 #define NEEDS_SNAT 265
 #define NOT_HERE   264 /* its backend is not, or no longer, one of this node */
 
+/* Of no connection in this table: the programs that use the next one decide, see conn/pass_on.h. */
+#define PASS_ON 266
+
 /* Other programs on the device go on with the packet. */
 #define LEAVE TC_ACT_UNSPEC
 

@@ -162,6 +162,18 @@ struct packet_settings {
 	__u32 reset_unknown_from;
 };
 
+/*
+ * Which ports connections are given that need another one than their client's. Programs of two
+ * tables that give ports at the same time must not give the same ones.
+ */
+enum port_share { PORTS_ALL = 0, PORTS_EVEN = 1, PORTS_ODD = 2 };
+
+/* One element of fl_phase. */
+struct table_phase {
+	__u32 passes_on; /* packets of no connection here go on to the programs in fl_next */
+	__u32 ports;	 /* enum port_share */
+};
+
 /* Token bucket of the answers of one CPU. */
 struct answer_budget {
 	__u64 refilled_ns;
@@ -211,6 +223,7 @@ _Static_assert(sizeof(struct local_backend_key) == 24, "local_backend_key");
 _Static_assert(sizeof(struct local_backend) == 4, "local_backend");
 _Static_assert(sizeof(struct device) == 32, "device");
 _Static_assert(sizeof(struct packet_settings) == 72, "packet_settings");
+_Static_assert(sizeof(struct table_phase) == 8, "table_phase");
 _Static_assert(sizeof(struct traffic) == 32, "traffic");
 _Static_assert(sizeof(struct sweep_call) == 12, "sweep_call");
 _Static_assert(sizeof(struct swept) == 16, "swept");

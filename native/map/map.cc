@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "map/batch.h"
+#include "program/program.h"
 #include "system/pin.h"
 
 namespace fairlead {
@@ -105,6 +106,21 @@ Napi::Value BpfMap::Put(const Napi::CallbackInfo& info) {
   return info.Env().Undefined();
 }
 
+// The kernel takes its descriptor, which nothing else shows.
+Napi::Value BpfMap::PutProgram(const Napi::CallbackInfo& info) {
+  Args args(info, "map.putProgram", &is_open_);
+  Bytes key = args.ExactBytes(args.At(0), "key", state_.info.key_size);
+  BpfProgram* program = BpfProgram::Argument(args, args.At(1), "program");
+  if (program == nullptr || !args.ok()) return {};
+  int fd = program->state().fd.get();
+  if (state_.info.type != BPF_MAP_TYPE_PROG_ARRAY)
+    return Fail(info.Env(), EINVAL, "bpf_map_update_elem");
+  if (bpf_map_update_elem(state_.fd.get(), KeyPointer(key), &fd, BPF_ANY) != 0) {
+    return Fail(info.Env(), errno, "bpf_map_update_elem");
+  }
+  return info.Env().Undefined();
+}
+
 Napi::Value BpfMap::Delete(const Napi::CallbackInfo& info) {
   Args args(info, "map.delete", &is_open_);
   Bytes key = args.ExactBytes(args.At(0), "key", state_.info.key_size);
@@ -186,8 +202,8 @@ Napi::Function BpfMap::Define(Napi::Env env) {
   return DefineClass(
       env, kName,
       {InstanceAccessor<&BpfMap::Info>("info"), InstanceMethod<&BpfMap::Get>("get"),
-       InstanceMethod<&BpfMap::Put>("put"), InstanceMethod<&BpfMap::Delete>("delete"),
-       InstanceMethod<&BpfMap::PutBatch>("putBatch"),
+       InstanceMethod<&BpfMap::Put>("put"), InstanceMethod<&BpfMap::PutProgram>("putProgram"),
+       InstanceMethod<&BpfMap::Delete>("delete"), InstanceMethod<&BpfMap::PutBatch>("putBatch"),
        InstanceMethod<&BpfMap::DeleteBatch>("deleteBatch"),
        InstanceMethod<&BpfMap::ReadAll>("readAll"), InstanceMethod<&BpfMap::ReadBatch>("readBatch"),
        InstanceMethod<&BpfMap::Mmap>("mmap"), InstanceMethod<&BpfMap::Munmap>("munmap"),

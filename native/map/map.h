@@ -65,6 +65,7 @@ class BpfMap : public Handle<BpfMap, MapState> {
   Napi::Value Info(const Napi::CallbackInfo& info);
   Napi::Value Get(const Napi::CallbackInfo& info);
   Napi::Value Put(const Napi::CallbackInfo& info);
+  Napi::Value PutProgram(const Napi::CallbackInfo& info);
   Napi::Value Delete(const Napi::CallbackInfo& info);
   Napi::Value PutBatch(const Napi::CallbackInfo& info);
   Napi::Value DeleteBatch(const Napi::CallbackInfo& info);

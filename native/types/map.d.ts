@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Maps, ring buffers, and when no program can still see what was replaced.
 import type { NativeError } from './errors.js';
+import type { BpfProgram } from './program.js';
 
 export interface MapInfo {
   /** As the kernel has it, which cuts it at 15 characters. */
@@ -37,6 +38,8 @@ export interface BpfMap {
   get(key: Uint8Array): Uint8Array | undefined;
   /** flags: 0 any, 1 only if absent (EEXIST), 2 only if present (ENOENT). Throws E2BIG if the map is full. */
   put(key: Uint8Array, value: Uint8Array, flags?: number): void;
+  /** Into an array of programs (type 3), which tail calls go to. Throws EINVAL if the map is another one. */
+  putProgram(key: Uint8Array, program: BpfProgram): void;
   /** False if the key was absent. */
   delete(key: Uint8Array): boolean;
   /** `keys` and `values` hold whole elements back to back (values padded to 8 for per-CPU maps). */

@@ -188,13 +188,26 @@ static __always_inline bool take_held_port(hook_context *ctx, struct packet *p, 
 #define CALLS_BESIDE  2
 #define CALLS	      8
 
-/* 0: it is reserved. */
+/* Programs that use another table give the others meanwhile. */
+static __always_inline bool is_given_here(__u16 port)
+{
+	const struct table_phase *phase = table_phase();
+
+	return !phase || !phase->ports || phase->ports == (port & 1 ? PORTS_ODD : PORTS_EVEN);
+}
+
+static __always_inline bool may_be_given(__u16 port)
+{
+	return !is_kept_port(port) && is_given_here(port);
+}
+
+/* 0: it may not be given. */
 __noinline int fl_nth_port(__u64 hash, __u32 n)
 {
 	__u32 at = nth_try(hash, n);
 	__u16 port = n < CALLS_BESIDE * TRIES_OF_CALL ? fl_port_beside(at) : fl_port_at(at);
 
-	return is_kept_port(port) ? 0 : port;
+	return may_be_given(port) ? port : 0;
 }
 
 static __always_inline bool search_port(hook_context *ctx, struct packet *p, __u32 call,
@@ -248,13 +261,13 @@ static __always_inline bool take_any_port(hook_context *ctx, struct packet *p, e
 	if (p->wire.protocol == PROTOCOL_SCTP)
 		return take_port(ctx, own, family);
 	/* Port 0 of UDP asks for no answer, and stands for none in the record. */
-	if (own && !is_local_port(s, own) && !is_kept_port(own) && take_port(ctx, own, family))
+	if (own && !is_local_port(s, own) && may_be_given(own) && take_port(ctx, own, family))
 		return true;
 	for (__u32 call = 0; call < CALLS; call++) {
 		if (family == FAMILY_IPV4 ? fl_search_port4(ctx, call) : fl_search_port6(ctx, call))
 			return true;
 	}
-	if (own && is_local_port(s, own) && !is_kept_port(own) && take_port(ctx, own, family))
+	if (own && is_local_port(s, own) && may_be_given(own) && take_port(ctx, own, family))
 		return true;
 	return take_held_port(ctx, p, family);
 }

@@ -80,8 +80,9 @@ __noinline int fl_is_ours6(struct xdp_md *ctx)
 static __always_inline bool may_be_held(void)
 {
 	const struct packet_settings *s = packet_settings();
+	const struct table_phase *phase = table_phase();
 
-	return !s || s->hold_until || s->flags.leave_new;
+	return !s || s->hold_until || s->flags.leave_new || !phase || phase->passes_on;
 }
 
 /* Only what gets a backend: all that is refused, dropped or answered is left. */

@@ -24,8 +24,8 @@ import { carryObject } from './migration/pinned-table.ts';
 import { mapsObject } from './support/layouts.ts';
 
 const NAMES = (Object.keys(CARRYING) as PinnedMap[]).filter(
-  // Declared with its program; and only programs can write those of sockets.
-  (name) => name !== 'fl_swept' && CARRYING[name] !== 'storage',
+  // Declared with its program; only programs can write those of sockets; and of no other generation.
+  (name) => name !== 'fl_swept' && !['storage', 'own'].includes(CARRYING[name]),
 );
 const ENTRIES = 20;
 

@@ -17,6 +17,7 @@ const mapCalls: Record<Exclude<keyof BpfMap, 'info' | 'close'>, (map: BpfMap) =>
   put: (map) => map.put(u32(1), u64(1n)),
   delete: (map) => map.delete(u32(1)),
   putBatch: (map) => map.putBatch(u32(1), u64(1n)),
+  putProgram: (map) => map.putProgram(u32(0), undefined as never),
   deleteBatch: (map) => map.deleteBatch(u32(1)),
   readAll: (map) => map.readAll(),
   readBatch: (map) => map.readBatch(1),

@@ -49,6 +49,14 @@ describe.skipIf(missing !== undefined)('maps', () => {
     expect(table.delete(u32(1))).toBe(false);
   });
 
+  test('a program goes into an array of programs alone', () => {
+    const program = object.program('first_tc');
+    expect(caught(() => map('plain').putProgram(u32(0), program)).code).toBe('EINVAL');
+    expect(caught(() => map('table').putProgram(u32(1), program)).code).toBe('EINVAL');
+    expect(caught(() => map('table').putProgram(u32(1), object as never)).code).toBe('ARGUMENT');
+    expect(map('table').get(u32(1))).toBeUndefined();
+  });
+
   test('flags of put say whether the key must be there', () => {
     const table = map('table');
     expect(caught(() => table.put(u32(1), u64(1n), 2)).code).toBe('ENOENT');

@@ -31,6 +31,7 @@ import { readReasons } from './maps/counters.ts';
 import { kernelTables } from './maps/kernel.ts';
 import { type Carry, NOTHING_TO_CARRY } from './migration/carry.ts';
 import { type MigrationOptions, migrateMaps } from './migration/migrate.ts';
+import { giveAllPorts } from './migration/passing.ts';
 import { beginPrograms, type EarlyPrograms } from './packet/early-programs.ts';
 import {
   type DeviceSettings,
@@ -143,7 +144,7 @@ export async function openBpfDataplane(
       hasDirectReturn: noDirectReturn === undefined,
     });
     if (packets !== undefined) opened.push(packets);
-    await endMigration(carry, log);
+    await endMigration(carry, { bpfRoot, log });
     const knowsNode = cookie !== undefined;
     return overMaps(attached, settings, {
       ...{ close, log, refused, knowsNode, scope, network },
@@ -287,8 +288,14 @@ const isPacketLayerAttached = (bpfRoot: string): boolean =>
   devicePins(pinFolder(bpfRoot).links).length > 0;
 
 /** Programs that were replaced may still run for a moment. */
-async function endMigration(carry: Carry, log: Logger): Promise<void> {
-  if (carry === NOTHING_TO_CARRY) return;
+async function endMigration(
+  carry: Carry,
+  { bpfRoot, log }: { bpfRoot: string; log: Logger },
+): Promise<void> {
+  if (carry === NOTHING_TO_CARRY) {
+    giveAllPorts({ bpfRoot });
+    return;
+  }
   await carry.linked();
   await waitGracePeriod();
   await carry.after();
@@ -336,7 +343,7 @@ async function openPackets(
       timeouts: flowTimeouts(conntrack),
       ...{ bpfRoot, resetsTcp, answersPing, hasDirectReturn, secretFile },
       ...{ network, log, mayHaveRules, features, look, totals, isAgain },
-      beforeLinks: async () => void (await carry.before('flows')),
+      beforeLinks: () => carryFlows(carry, early),
       beforeLink: () => carry.hold(),
       afterLinks: () => carry.release(),
     };
@@ -350,6 +357,11 @@ async function openPackets(
       if (!isAttached) removePacketLayer(bpfRoot);
     }
   }
+}
+
+async function carryFlows(carry: Carry, early: EarlyPrograms): Promise<void> {
+  const { programs, canBeNext } = await early.programs;
+  await carry.before('flows', canBeNext ? programs : undefined);
 }
 
 const refuseRealtime = (): Promise<never> =>

@@ -16,7 +16,9 @@ export type Carrying =
   /** Kept in the socket itself: converted by a program that walks the sockets. */
   | 'storage'
   /** Begins empty: the agent fills it again, or nothing that lasts is in it. */
-  | 'empty';
+  | 'empty'
+  /** Each generation has its own, which begins empty: it says what becomes of that generation's connections. */
+  | 'own';
 
 export const CARRYING: Readonly<Record<PinnedMap, Carrying>> = {
   fl_affinity: 'sockets',
@@ -45,6 +47,7 @@ export const CARRYING: Readonly<Record<PinnedMap, Carrying>> = {
   fl_local_be: 'agent',
   fl_mark: 'empty',
   fl_netns: 'empty',
+  fl_next: 'own',
   fl_node: 'agent',
   fl_node_addr4: 'agent',
   fl_node_addr6: 'agent',
@@ -52,6 +55,7 @@ export const CARRYING: Readonly<Record<PinnedMap, Carrying>> = {
   fl_packet: 'agent',
   fl_path_mtu: 'empty',
   fl_peer: 'agent',
+  fl_phase: 'own',
   fl_ping: 'agent',
   fl_range: 'agent',
   fl_reason: 'counters',

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long no connection begins while connections are carried over to other maps: as long as a large table takes.
-import { readdirSync, rmSync } from 'node:fs';
+import { readdirSync, rmSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { pinFolder } from '../../../../src/engines/bpf/kernel/loader/pins.ts';
 import { HOLD_SECONDS, releaseFlows } from '../../../../src/engines/bpf/kernel/migration/carry.ts';
 import { declaredMaps } from '../../../../src/engines/bpf/kernel/migration/changes.ts';
 import { oldGenerations } from '../../../../src/engines/bpf/kernel/migration/generations.ts';
+import { PORTS } from '../../../../src/engines/bpf/kernel/migration/passing.ts';
 import { encodeU32 } from '../../../../src/engines/bpf/layout/layout.ts';
-import { mapPin } from '../../../../src/engines/bpf/layout/versions.ts';
+import { mapPin, type PinnedMap } from '../../../../src/engines/bpf/layout/versions.ts';
 import { fieldAt } from '../../../../src/engines/bpf/migration/fields.ts';
 import { openPinnedMap } from '../../../../src/sys/native.ts';
 import { makeBpffs, type TestResource } from '../../native/support/resources.ts';
+import { PacketDrive } from '../packet/support/packet-drive.ts';
 import { mapsObject } from '../support/layouts.ts';
 import { type Buckets, beginMigration, makeTable } from './pinned-table.ts';
 
@@ -74,6 +76,44 @@ test('most is carried before it; each part after that renews it, and it ends whe
   expect(holds()).toEqual([0, 0]);
   await carry.after();
   expect(holdIn(folders[0]!)).toBe(0);
+});
+
+test('if the programs of the next table are given, those of the former call them, and nothing is held', async () => {
+  const drive = new PacketDrive();
+  const program = drive.object.program('fl_ingress');
+  const carry = await beginMigration(bpfRoot, bytes, GROWN);
+  const [former = ''] = oldGenerations(bpfRoot);
+  const { maps } = pinFolder(bpfRoot);
+  const element = (folder: string, name: PinnedMap, at = 0): readonly number[] => {
+    const map = openPinnedMap(join(folder, mapPin(name)));
+    const value = map.get(encodeU32(at));
+    map.close();
+    return value === undefined ? [] : [...new Uint32Array(value.buffer)];
+  };
+  await carry.before('flows', new Map([['fl_ingress', program]]));
+  expect([former, maps].map(holdIn)).toEqual([0, 0]);
+  expect([former, maps].map((folder) => element(folder, 'fl_phase'))).toEqual([
+    [1, PORTS.even],
+    [0, PORTS.odd],
+  ]);
+  expect(element(former, 'fl_next')).toEqual([program.info.id]);
+  expect(element(maps, 'fl_next')).toEqual([]);
+  carry.hold();
+  expect([former, maps].map(holdIn)).toEqual([0, 0]);
+  carry.release();
+  await carry.linked();
+  await carry.after();
+  expect(element(maps, 'fl_phase')).toEqual([0, 0]);
+  drive.close();
+});
+
+test('programs of an earlier version cannot call others: first packets are held', async () => {
+  const carry = await beginMigration(bpfRoot, bytes, GROWN);
+  const [former = ''] = oldGenerations(bpfRoot);
+  unlinkSync(join(former, mapPin('fl_next')));
+  await carry.before('flows', new Map());
+  expect([former, pinFolder(bpfRoot).maps].map(holdIn)).not.toContain(0);
+  carry.close();
 });
 
 test('a map whose fields are not known is not left open', () => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of connections grows while the agent runs: connections from before go on, those that begin meanwhile are served,
-// and changes take effect as soon as it has grown.
+// The table of connections grows while the agent runs: connections from before go on, those that begin meanwhile are served
+// without a packet that is lost, and changes take effect as soon as it has grown.
 import { existsSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { bucketsFor, capacityOf } from '../../../../src/engines/bpf/conn/sizes.ts';
@@ -54,6 +54,12 @@ const logged = (text: string): string | undefined => agent.log.find((line) => li
 
 const nodePort = (port: number) => ({ address: UPLINK, port, protocol: 'TCP' }) as const;
 
+async function heldPackets(): Promise<number> {
+  const { body } = await getInSandbox(first.instance.sandbox, 10_249, '/metrics');
+  const [, count] = /^fairlead_outcomes_total\{reason="DROPPED_BUSY"\} (\d+)$/m.exec(body) ?? [];
+  return Number(count);
+}
+
 async function packetsOfWeb(): Promise<number | undefined> {
   const { body } = await getInSandbox(first.instance.sandbox, 10_249, '/metrics');
   const [, count] =
@@ -76,6 +82,7 @@ test('40,000 connections at once, and one from before: each goes on and gets its
   expect(await own.talk('still there')).toMatchObject({ kind: 'answered', backend: 'near' });
   expect((await load.stop()).failures).toEqual([]);
   expect(answers).toBe(`${CLIENTS} 0 0 0`);
+  expect(await heldPackets()).toBe(0);
   expect(JSON.parse(grown)).toMatchObject({
     connections: { IPv4: 262_144, IPv6: 65_536 },
     before: { IPv4: 65_536, IPv6: 65_536 },

@@ -13,14 +13,19 @@ import { openTableCarry, type TableCarry, type TablePart } from './conn-table-ca
 import { addCounters } from './counters.ts';
 import { oldGenerations, removeOtherGenerations } from './generations.ts';
 import { closePairs, fillPair, openPairs, type Pair } from './pairs.ts';
+import { giveAllPorts, type NextPrograms, passingTo } from './passing.ts';
 import { removeFields } from './records.ts';
 import { carryStorage, type StoragePart } from './storage.ts';
 
 export interface Carry {
   /** Those that got another layout or size. */
   readonly maps: readonly string[];
-  /** Before the links of a layer are replaced. Returns whether there was anything. */
-  before(layer: 'sockets' | 'flows'): Promise<boolean>;
+  /**
+   * Before the links of a layer are replaced. Returns whether there was anything.
+   *
+   * @param next programs of devices that take the others' place; absent: first packets wait
+   */
+  before(layer: 'sockets' | 'flows', next?: NextPrograms): Promise<boolean>;
   /** Before each link of flows is replaced: on a busy node a hold may have ended since the last one. */
   hold(): void;
   /** The links of flows were replaced: connections begin again. */
@@ -68,8 +73,9 @@ export function carryOver(options: CarryOptions): Carry {
   };
   const isHeld = pairs.some(({ carrying }) => carrying === 'flows' || carrying === 'table');
   let heldMs = 0;
+  let isPassing = false;
   const hold = (): void => {
-    if (!isHeld) return;
+    if (!isHeld || isPassing) return;
     holdFlows(known);
     heldMs = performance.now();
   };
@@ -77,11 +83,16 @@ export function carryOver(options: CarryOptions): Carry {
     if (isHeld) releaseFlows(known);
   };
   /** Most is carried while connections begin: what is held has to wait for the rest alone. */
-  const carryFlows = async (mine: readonly Pair[]): Promise<void> => {
+  const carryFlows = async (mine: readonly Pair[], next?: NextPrograms): Promise<void> => {
     carrier ??= table && (await openTableCarry(generations, table));
-    carrier?.round(() => undefined);
-    hold();
+    const passing = next && passingTo(known, next);
+    isPassing = passing !== undefined;
+    passing?.share();
     // Programs that run now have not seen it.
+    if (isPassing) await waitGracePeriod();
+    carrier?.round(() => undefined);
+    passing?.begin();
+    hold();
     await waitGracePeriod();
     for (const pair of mine) merge(pair.from, pair.to, { ...pair, onBatch: hold });
     carrier?.catchUp(hold);
@@ -89,6 +100,7 @@ export function carryOver(options: CarryOptions): Carry {
   };
   return {
     hold() {
+      if (isPassing) return;
       const hasEnded = performance.now() - heldMs > HOLD_SECONDS * 1000;
       hold();
       if (!hasEnded) return;
@@ -98,7 +110,7 @@ export function carryOver(options: CarryOptions): Carry {
     },
     release,
     maps: [...new Set(pairs.map(({ map }) => map))],
-    async before(layer) {
+    async before(layer, next) {
       step(`carrying ${layer}`);
       const mine = pairs.filter(({ carrying }) => carrying === layer);
       const isAny = mine.length > 0 || (layer === 'flows' && isHeld);
@@ -108,7 +120,7 @@ export function carryOver(options: CarryOptions): Carry {
         if (isKeyedBySocket(pair)) copied.set(pair, keysOf(pair));
       }
       if (layer === 'sockets') await carryStored(pairs, storage);
-      if (layer === 'flows' && isHeld) await carryFlows(mine);
+      if (layer === 'flows' && isHeld) await carryFlows(mine, next);
       step(layer === 'flows' ? 'replacing links' : 'replacing hooks');
       return isAny;
     },
@@ -127,6 +139,7 @@ export function carryOver(options: CarryOptions): Carry {
       }
       carrier?.round(() => undefined);
       carrier?.finish();
+      giveAllPorts(known);
       close();
       step('removing old maps');
       removeOtherGenerations(bpfRoot);
@@ -185,7 +198,7 @@ const keysOf = ({ from }: Pair): ReadonlySet<string> =>
 
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 
-// No connection begins while flows are carried over: it would be known to the old programs or to the new ones, and a packet passes
+// Unless the programs can call the next ones, no connection begins while flows are carried over: it would be known to the old programs or to the new ones, and a packet passes
 // both while links are being replaced. First packets are dropped; their clients send them again. Datagrams nobody would.
 
 /** HOLD_SECONDS of bpf/packet/types.h. */

@@ -152,7 +152,7 @@ function shareUnchanged(
   for (const pin of pinsIn(maps)) {
     const name = parseMapPin(pin)?.map;
     if (name === undefined || mapPin(name, versions) !== pin) continue;
-    if (changes.some(({ map }) => map === name)) continue;
+    if (CARRYING[name] === 'own' || changes.some(({ map }) => map === name)) continue;
     const map = native.openPinnedMap(join(maps, pin));
     try {
       map.pin(join(next, pin));
@@ -162,10 +162,12 @@ function shareUnchanged(
   }
 }
 
+const OWN_MAPS = (Object.keys(CARRYING) as PinnedMap[]).filter((map) => CARRYING[map] === 'own');
+
 /** An object without its programs is its maps. */
 function makeChanged(options: MigrationOptions, next: string, changes: readonly Change[]): void {
   const { sizes, versions, step = () => undefined } = options;
-  const missing = new Set<string>(changes.map(({ map }) => map));
+  const missing = new Set<string>([...changes.map(({ map }) => map), ...OWN_MAPS]);
   for (const { bytes } of objectsOf(options)) {
     const object = native.openObject(bytes, { name: 'fairlead' });
     try {

@@ -33,6 +33,7 @@ export function openPairs(known: Known, earlier: string, later: string): readonl
     const map = parseMapPin(pin)?.map;
     const path = map && join(later, mapPin(map, known.versions));
     if (map === undefined || path === undefined || !known.declared.has(map)) return [];
+    if (CARRYING[map] === 'own') return [];
     if (!pinsIn(later).includes(basename(path))) return [];
     const [from, to] = [openPinnedMap(join(earlier, pin)), openPinnedMap(path)];
     if (from.info.id !== to.info.id)

@@ -281,7 +281,7 @@ export const PACKET_MAPS: readonly string[] = [
   'fl_traffic',
   ...['fl_mark', 'fl_fragment', 'fl_device', 'fl_ping', 'fl_refused_sock', 'fl_packet'],
   ...['fl_answers', 'fl_cookie', 'fl_peer', 'fl_path_mtu', 'fl_backend_node', 'fl_local_be'],
-  'fl_kept_port',
+  ...['fl_kept_port', 'fl_next', 'fl_phase'],
 ];
 
 /**

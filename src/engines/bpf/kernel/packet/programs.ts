@@ -39,16 +39,27 @@ export const packetPrograms = (
   keeps: programs,
 });
 
-/** A kernel without a JIT refuses the first ones, one that lets no program read its memory the second ones, too. */
+/**
+ * A kernel refuses the first ones if it has no JIT, or one that makes no tail calls beside calls of functions, and one that lets
+ * no program read its memory all but the last.
+ */
 export const packetSettings = (
   { ipSummedAt, castFunction }: Pick<KernelStructs, 'ipSummedAt' | 'castFunction'>,
   features: Features = ALL_FEATURES,
 ): readonly Rodata[] => {
-  const without = featureRodata(features);
-  const reading = { ip_summed_at: encodeU32(ipSummedAt), ...without };
+  const calling = { ...featureRodata(features), with_tail_calls: YES };
+  const reading = { ip_summed_at: encodeU32(ipSummedAt), ...calling };
   const casting = { cast_function: encodeU32(castFunction), ...reading };
-  return castFunction === 0 || ipSummedAt === 0 ? [reading, without] : [casting, reading, without];
+  const isCast = castFunction !== 0 && ipSummedAt !== 0;
+  return [
+    ...(isCast ? [casting] : []),
+    ...[reading, { ...reading, with_tail_calls: NO }],
+    ...[calling, { ...calling, with_tail_calls: NO }],
+  ];
 };
+
+const YES = Uint8Array.of(1);
+const NO = Uint8Array.of(0);
 
 /** For the devices that there are, and for those that an earlier agent has served. */
 export function neededPrograms(
@@ -68,6 +79,8 @@ export interface DevicePrograms {
   readonly maps: ReadonlyMap<string, BpfMap>;
   /** By name, as far as they are loaded. */
   readonly programs: ReadonlyMap<string, BpfProgram>;
+  /** Those of a former table can call them. */
+  readonly canBeNext: boolean;
   /** Adds others. Throws FairleadError. */
   load(names: readonly string[]): Promise<void>;
   /** What is pinned stays. */
@@ -108,6 +121,7 @@ export async function openPrograms(
     map,
     maps,
     programs,
+    canBeNext: rodata.every((settings) => settings['with_tail_calls'] === YES),
     async load(more) {
       const later = packetPrograms(object(), more, rodata);
       const loaded = await attachLayer({ layer: later, bpfRoot, sizes, maps });
