@@ -5,6 +5,7 @@
 import type { SyncFacts } from '../../agent/agent.ts';
 import type { Predecessor, PredecessorFacts } from '../../engines/predecessor.ts';
 import { reasonOf } from '../../errors.ts';
+import { createBackoff } from '../../lib/backoff.ts';
 import type { Logger } from '../../log.ts';
 
 export interface HandOver {
@@ -12,27 +13,34 @@ export interface HandOver {
   close(): void;
 }
 
-/** How often it is looked whether the connections of the other engine have ended. */
+/** How often it is looked whether the connections of the other engine have ended; a step that fails is retried sooner, at first. */
 const LOOK_MS = 30_000;
+const FIRST_RETRY_MS = 500;
 
 export function createHandOver(
   predecessor: Predecessor,
   log: Pick<Logger, 'info' | 'warn'>,
   lookMs = LOOK_MS,
 ): HandOver {
+  const backoff = createBackoff(
+    { firstMs: Math.min(FIRST_RETRY_MS, lookMs), maxMs: lookMs, jitter: 'equal' },
+    Math.random,
+  );
+  const done: Done = { isStopDue: false, isKeptSaid: false };
   let hasFull = false;
   let hasBegun = false;
   let timer: NodeJS.Timeout | undefined;
   let isClosed = false;
   const run = async (): Promise<void> => {
     timer = undefined;
-    const step = await proceed(predecessor, log).catch((error: unknown): Step => {
+    const step = await proceed(predecessor, log, done).catch((error: unknown) => {
       const fields = { engine: predecessor.engine, reason: reasonOf(error) };
       log.warn(fields, 'the other engine is not removed yet, will retry');
-      return 'wait';
+      return 'failed' as const;
     });
     if (step === 'done' || isClosed) return;
-    timer = setTimeout(() => void run(), lookMs);
+    if (step !== 'failed') backoff.reset();
+    timer = setTimeout(() => void run(), step === 'failed' ? backoff.nextMs() : lookMs);
     timer.unref();
   };
   return {
@@ -63,18 +71,27 @@ async function handAffinity(
   }
 }
 
+/** What one try leaves to the next: the engine looks as if it had stopped when half of what that takes has failed. */
+interface Done {
+  isStopDue: boolean;
+  isKeptSaid: boolean;
+}
+
 /** Until a step has to be waited for. */
 async function proceed(
   predecessor: Predecessor,
   log: Pick<Logger, 'info' | 'warn'>,
+  done: Done,
 ): Promise<Step> {
   const { engine } = predecessor;
   for (let hasStopped = false; ; ) {
     const facts = await predecessor.look();
     const step = nextStep(true, facts);
-    if (step === 'stop serving' && !hasStopped) {
-      hasStopped = true;
+    if (step !== 'done' && !hasStopped && (step === 'stop serving' || done.isStopDue)) {
+      done.isStopDue = true;
       await predecessor.stopServing();
+      done.isStopDue = false;
+      hasStopped = true;
       log.info({ engine }, 'the other engine serves no new connections any more');
       continue;
     }
@@ -83,9 +100,10 @@ async function proceed(
       log.info({ engine }, 'the other engine is removed');
       return 'done';
     }
+    if (step === 'done' || done.isKeptSaid) return step;
+    done.isKeptSaid = true;
     const { connections } = facts;
-    if (hasStopped)
-      log.info({ engine, connections }, 'keeping the other engine until its connections end');
+    log.info({ engine, connections }, 'keeping the other engine until its connections end');
     return step;
   }
 }

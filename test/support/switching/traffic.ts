@@ -20,8 +20,7 @@ export interface SwitchReport {
   readonly ms: number;
 }
 
-/** New ones each second: some two hundred. */
-/** Of each load: as many requests are under way. */
+/** New ones each second: some two hundred. Of each load: as many requests are under way. */
 export const WORKERS = 2;
 const LOAD = { concurrency: WORKERS, pauseMs: 40, timeoutMs: 10_000 } as const;
 /** Of each path and protocol. */
@@ -70,6 +69,21 @@ export async function trafficDuring(
     ms: Math.round(performance.now() - startedMs),
   };
 }
+
+const LOST = ['tcp', 'udp'] as const;
+
+/** A line of a table: from, to, requests, which failed, which open sockets were lost, seconds. */
+export function tableLine(from: string, to: string, report: SwitchReport): string {
+  const { requests, failed, lost, ms } = report;
+  const failures = Object.entries(failed).map(([name, codes]) => `${name} ${codes.length}`);
+  const ended = LOST.flatMap((protocol) =>
+    lost[protocol].length === 0 ? [] : [`${protocol.toUpperCase()} ${lost[protocol].length}`],
+  );
+  const cells = [from, to, requests, textOf(failures), textOf(ended), (ms / 1000).toFixed(1)];
+  return `| ${cells.join(' | ')} |`;
+}
+
+const textOf = (parts: readonly string[]): string => (parts.length === 0 ? '0' : parts.join(', '));
 
 /** A UDP flow is established by the request after two that were answered. */
 const hold = ({ name, client, target }: Flow): Promise<Held[]> =>

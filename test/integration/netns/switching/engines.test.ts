@@ -17,7 +17,7 @@ import { startNodes, type TestNode, type TestNodes } from '../../../support/node
 import { circuitOf } from '../../../support/switching/circuit.ts';
 import {
   type Path,
-  type SwitchReport,
+  tableLine,
   trafficDuring,
   WORKERS,
 } from '../../../support/switching/traffic.ts';
@@ -102,16 +102,13 @@ const endsWithItsAgent = (engine: Engine): boolean =>
 const mayBeLost = (name: string, from: Engine, to: Engine): boolean =>
   endsWithItsAgent(from) && (name.endsWith('UDP') || (name === 'node TCP' && to !== 'bpf'));
 
-const textOf = ({ requests, failed, lost, ms }: SwitchReport): string =>
-  `${requests} requests in ${ms} ms, failed ${JSON.stringify(failed)}, lost ${JSON.stringify(lost)}`;
-
 const walk = circuitOf(NAMES);
 
 test.each(walk.slice(1).map((to, index) => [walk[index]!, to] as const))(
   '%s -> %s',
   async (from, to) => {
     const report = await trafficDuring(paths, () => replaceBy(to, from));
-    process.stderr.write(`${from} -> ${to}: ${textOf(report)}\n`);
+    process.stderr.write(`${tableLine(from, to, report)}\n`);
     const failed = Object.entries(report.failed).filter(
       ([name, { length }]) => !mayBeLost(name, from, to) || length > WORKERS,
     );

@@ -124,6 +124,37 @@ describe('an engine is handed over', () => {
     handOver.close();
   });
 
+  test('after a look that fails, too, it is said that connections keep it, once', async () => {
+    const { engine, done } = predecessor(facts());
+    const looks = [0];
+    const look = async (): Promise<PredecessorFacts> => {
+      looks[0]! += 1;
+      if (looks[0] === 2) throw new Error('EAGAIN');
+      return engine.look();
+    };
+    const kept = (): number =>
+      logged.filter((line) => line.startsWith('keeping the other engine')).length;
+    const before = kept();
+    const handOver = createHandOver({ ...engine, look }, log, 1);
+    handOver.synced(FULL);
+    await until(() => looks[0]! > 5, 'further looks');
+    handOver.close();
+    expect([done, kept() - before]).toEqual([['stop serving'], 1]);
+  });
+
+  test('to cease to serve is completed if it fails half way', async () => {
+    const { engine, done } = predecessor(facts());
+    const stopServing = async (): Promise<void> => {
+      await engine.stopServing();
+      if (done.length === 1) throw new Error('half');
+    };
+    const handOver = createHandOver({ ...engine, stopServing }, log, 1);
+    handOver.synced(FULL);
+    await until(() => done.length > 1, 'the second try');
+    expect(done).toEqual(['stop serving', 'stop serving']);
+    handOver.close();
+  });
+
   test('nothing happens after the agent has stopped', async () => {
     const { engine, done } = predecessor(facts());
     const handOver = createHandOver(engine, log, 1);
