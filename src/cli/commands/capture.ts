@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead capture`: all that is needed to look into a node elsewhere, as one file. Changes nothing, and needs no agent that
 // answers.
+import { createHmac, randomBytes } from 'node:crypto';
 import { Command } from 'commander';
+import { redacted } from '../../capture/redact/redact.ts';
 import { loadConfig } from '../../config/load.ts';
 import { diagnosticText } from '../../config/types.ts';
 import { createLogger } from '../../log.ts';
@@ -16,6 +18,7 @@ interface CaptureOptions {
   readonly output?: string;
   readonly timeout: number;
   readonly probe: boolean;
+  readonly redact: boolean;
 }
 
 export function captureCommand(): Command {
@@ -26,6 +29,11 @@ export function captureCommand(): Command {
     .option(
       '-o, --output <file>',
       'the file to write, or - for stdout (default: fairlead-NODE-TIME.capture)',
+    )
+    .option(
+      '--redact',
+      'replace names and addresses, the same by the same: ranges and ports mean what they meant',
+      false,
     )
     .option('--no-probe', 'do not try what the kernel can do')
     .addOption(timeoutOption('how long to wait for each part', '30s'));
@@ -40,17 +48,27 @@ export function captureCommand(): Command {
   ]).action((options: CaptureOptions) => run(options, command));
 }
 
-async function run({ output, timeout, probe }: CaptureOptions, command: Command): Promise<void> {
+async function run(
+  { output, timeout, probe, redact }: CaptureOptions,
+  command: Command,
+): Promise<void> {
   const given = flagValues(command);
   const noted = readFlags(loadConfig(given).config.own.runDir);
   const loaded = loadConfig({ ...noted, ...given });
   for (const warning of loaded.config.warnings) say(diagnosticText(warning));
   const log = createLogger('error', 'text');
-  const capture = await takeCapture(loaded, { timeoutMs: timeout, log, isProbing: probe });
+  const whole = await takeCapture(loaded, { timeoutMs: timeout, log, isProbing: probe });
+  const capture = redact ? redacted(whole, secretDigest()) : whole;
   for (const { what, reason } of capture.unread) say(`not read: ${what}: ${reason}`);
   const path = output ?? `fairlead-${capture.node}-${timeText(capture.takenAt)}.capture`;
   const bytes = writeCapture(path, capture);
   if (path !== '-') say(`${path}: ${Math.ceil(bytes / 1024)} KiB`);
+}
+
+/** A secret of this one file: nobody keeps it. */
+function secretDigest(): (text: string) => Uint8Array {
+  const secret = randomBytes(32);
+  return (text) => createHmac('sha256', secret).update(text).digest();
 }
 
 /** `20261129T081500Z`: no character that a shell or a file system minds. */
