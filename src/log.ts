@@ -18,9 +18,29 @@ export function createLogger(level: LogLevel, format: LogFormat): Logger {
     formatters: { level: (label: string) => ({ level: label }) },
     messageKey: 'msg',
   };
-  if (format === 'text') return pino(options, textStream());
-  return pino(options, pino.destination({ dest: 2, sync: true }));
+  const text = textStream();
+  const json = pino.destination({ dest: 2, sync: true });
+  return pino(options, {
+    write: (line) => {
+      remember(line);
+      if (format === 'text') text.write(line);
+      else json.write(line);
+    },
+  });
 }
+
+/** A line of the log of a node that is failing may hold a verifier's answer. */
+const LINES = 300;
+const LINE_LENGTH = 2_000;
+const lines: string[] = [];
+
+function remember(line: string): void {
+  lines.push(line.length > LINE_LENGTH ? `${line.slice(0, LINE_LENGTH)}…` : line.trimEnd());
+  if (lines.length > LINES) lines.shift();
+}
+
+/** The latest lines of this process, as JSON. */
+export const recentLog = (): readonly string[] => [...lines];
 
 /** `I1121 13:20:58.123456 sync done changed=1 durationMs=0.4` */
 function textStream(): Writable {

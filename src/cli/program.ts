@@ -16,6 +16,7 @@ const COMMANDS: Commands = {
   connections: async () => (await import('./commands/connections.ts')).connectionsCommand(),
   explain: async () => (await import('./commands/explain.ts')).explainCommand(),
   compare: async () => (await import('./commands/compare.ts')).compareCommand(),
+  capture: async () => (await import('./commands/capture.ts')).captureCommand(),
   bypass: async () => (await import('./commands/bypass.ts')).bypassCommand(),
   audit: async () => (await import('./commands/audit.ts')).auditCommand(),
   probe: async () => (await import('./commands/probe.ts')).probeCommand(),

@@ -63,6 +63,8 @@ export interface InstanceSettings {
   readonly runDir: string;
   /** Noted in runDir for commands that read pins; absent: it is not. */
   readonly bpfRoot?: string;
+  /** Those of the start, noted with it; files by their whole paths. */
+  readonly flags?: Readonly<Record<string, string>>;
   readonly auditIntervalMs: number;
   readonly servers: ServersSettings;
   /** Services with counters of their own on /metrics. */
@@ -269,10 +271,10 @@ function startable(
   };
 }
 
-function noteInstance({ runDir, bpfRoot }: InstanceSettings, log: Logger): void {
+function noteInstance({ runDir, bpfRoot, flags }: InstanceSettings, log: Logger): void {
   if (bpfRoot === undefined) return;
   try {
-    writeInstance(runDir, bpfRoot);
+    writeInstance(runDir, bpfRoot, flags);
   } catch (error) {
     log.warn(
       { reason: reasonOf(error) },

@@ -13,6 +13,7 @@ import type { Source } from '../source/source.ts';
 import { inSlices } from '../sys/clock.ts';
 import type { NodeAddresses } from '../sys/netlink/node-addresses.ts';
 import { packageVersion } from '../sys/package.ts';
+import { capturedInSteps } from './capture.ts';
 import type { OnNode } from './on-node/looking.ts';
 import type { ShadowFollower } from './shadow/open.ts';
 
@@ -39,6 +40,7 @@ export const STARTING_ROUTES: Routes = {
   '/v1/status': () => ({ pid: process.pid, isReady: false }),
   '/v1/services': () => [],
   '/v1/backends': () => [],
+  '/v1/capture': () => [],
 };
 
 export function routesOf(running: Running): Routes {
@@ -71,6 +73,15 @@ export function routesOf(running: Running): Routes {
     '/v1/backends': async () => {
       const { backends } = await dataplane.snapshot();
       return inSlices(backendRowsInSteps(agent.state().plan, backends), SLICE_MS);
+    },
+    '/v1/capture': async () => {
+      const programmed = await dataplane.snapshot();
+      const steps = capturedInSteps(agent.state().plan, programmed, {
+        dataplanes: dataplane.dataplanes,
+        addresses: running.addresses.current().map(({ address }) => address),
+        findings: running.onNode?.findings() ?? [],
+      });
+      return inSlices(steps, SLICE_MS);
     },
   };
 }

@@ -3,6 +3,7 @@
 // the kernel, or two sets of rules. Attaches nothing, changes nothing, and needs no agent.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command, Option } from 'commander';
+import type { Capture } from '../../capture/format.ts';
 import { compare, type Difference } from '../../compare/compare.ts';
 import { reasonsOf } from '../../compare/known.ts';
 import { withoutOwnAnnotations } from '../../compare/plain.ts';
@@ -15,20 +16,23 @@ import { familyOf } from '../../lib/ip.ts';
 import { createLogger, type Logger } from '../../log.ts';
 import { createPlanner } from '../../plan/planner.ts';
 import type { Plan } from '../../plan/types.ts';
-import { followNetwork } from '../../sys/netlink/follow.ts';
-import { nodeAddressesOf } from '../../sys/netlink/node-addresses.ts';
 import { letNewSpaceGrow } from '../../sys/process/memory.ts';
+import { addCaptureOption } from '../capture/answers.ts';
+import { readCapture } from '../capture/file.ts';
+import { capturedPlan, changesIn, rulesInCapture } from '../compare/captured.ts';
 import { readObjects } from '../compare/objects.ts';
 import { type Outcome, reportText, reportValue } from '../compare/report.ts';
 import { pairsOf, SIDE_NAMES } from '../compare/sides.ts';
 import { addPlanFlags, flagValues } from '../config-flags.ts';
 import { durationMs, timeoutOption } from '../flags.ts';
 import { addOutputOption, machine, type OutputFormat, print, say } from '../output.ts';
+import { ownAddresses } from '../own-addresses.ts';
 
 interface CompareOptions {
   readonly output: OutputFormat;
   readonly retryAfter: number;
   readonly timeout: number;
+  readonly capture?: string;
 }
 
 export function compareCommand(): Command {
@@ -46,17 +50,15 @@ export function compareCommand(): Command {
         .default(durationMs('2s'), '2s'),
     )
     .addOption(timeoutOption('how long to wait for the lists of the API server', '30s'));
-  return addPlanFlags(addOutputOption(command, ['text', 'wide', 'json', 'yaml']), [
-    'manifests',
-    'kubeconfig',
-    'api-servers',
-    'run-dir',
-  ]).action((names: readonly string[], options: CompareOptions) => run(names, options, command));
+  return addPlanFlags(
+    addOutputOption(addCaptureOption(command), ['text', 'wide', 'json', 'yaml']),
+    ['manifests', 'kubeconfig', 'api-servers', 'run-dir'],
+  ).action((names: readonly string[], options: CompareOptions) => run(names, options, command));
 }
 
 async function run(
   names: readonly string[],
-  { output, retryAfter, timeout }: CompareOptions,
+  { output, retryAfter, timeout, capture: path }: CompareOptions,
   command: Command,
 ): Promise<void> {
   letNewSpaceGrow();
@@ -64,9 +66,10 @@ async function run(
   const loaded = loadConfig(flagValues(command));
   for (const warning of loaded.config.warnings) say(diagnosticText(warning));
   const log = createLogger('error', 'text');
-  const asked = { names, timeoutMs: timeout, keepsKnown: output.kind !== 'text' };
+  const capture = path === undefined ? undefined : readCapture(path);
+  const asked = { names, timeoutMs: timeout, keepsKnown: output.kind !== 'text', capture };
   let outcomes = await outcomesOf(asked, loaded, log);
-  if (outcomes.some(isOpen) && retryAfter > 0) {
+  if (outcomes.some(isOpen) && retryAfter > 0 && capture === undefined) {
     // A proxy that is just writing its rules is behind for a moment.
     await sleep(retryAfter);
     outcomes = await outcomesOf(asked, loaded, log);
@@ -87,24 +90,32 @@ interface Asked {
   readonly timeoutMs: number;
   /** Not only how many there are of each reason. */
   readonly keepsKnown: boolean;
+  /** Instead of this node. */
+  readonly capture?: Capture | undefined;
 }
 
 async function outcomesOf(
-  { names, timeoutMs, keepsKnown }: Asked,
+  { names, timeoutMs, keepsKnown, capture }: Asked,
   loaded: LoadedConfig,
   log: Logger,
 ): Promise<readonly Outcome[]> {
-  const own = ownAddresses();
+  const addresses = (capture?.addresses ?? ownAddresses()).filter(
+    (address) => !address.startsWith('127.') && address !== '::1',
+  );
+  const settings = capture?.settings.plan ?? loaded.config.plan;
   let plain: Plan | undefined;
   const pairs = await pairsOf({
     names,
-    addresses: (family) => ({ own: own.filter((address) => familyOf(address) === family) }),
+    addresses: (family) => ({ own: addresses.filter((one) => familyOf(one) === family) }),
+    ...(capture && { onNode: () => rulesInCapture(capture) }),
     plan: async () => {
-      const changes = await readObjects(loaded, log, timeoutMs);
-      const planned = (some: typeof changes): Plan => createPlanner(loaded.config.plan).apply(some);
-      const plan = planned(changes);
-      const without = withoutOwnAnnotations(changes);
-      plain = without === changes ? plan : planned(without);
+      const changes = capture ? changesIn(capture) : await readObjects(loaded, log, timeoutMs);
+      if (capture && changes === undefined) return capturedPlan(capture);
+      const all = changes ?? [];
+      const planned = (some: typeof all): Plan => createPlanner(settings).apply(some);
+      const plan = planned(all);
+      const without = withoutOwnAnnotations(all);
+      plain = without === all ? plan : planned(without);
       return plan;
     },
   });
@@ -115,16 +126,4 @@ async function outcomesOf(
     const isKept = (found: Difference): boolean => keepsKnown || isUnexplained(found);
     return { pair, comparison: compare(pair, { reasonOf, isKept }) };
   });
-}
-
-function ownAddresses(): readonly string[] {
-  const network = followNetwork();
-  try {
-    return nodeAddressesOf(network)
-      .current()
-      .map(({ address }) => address)
-      .filter((address) => !address.startsWith('127.') && address !== '::1');
-  } finally {
-    network.close();
-  }
 }

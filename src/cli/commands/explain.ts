@@ -14,8 +14,9 @@ import { type Answer, answer } from '../../observe/answer.ts';
 import { problemsOf } from '../../observe/status.ts';
 import { type Packet, parsePacket } from '../../plan/explain/packet.ts';
 import { createPlanner } from '../../plan/planner.ts';
-import { askAgent, READING_TIMEOUT_MS } from '../../server/admin-socket.ts';
+import { READING_TIMEOUT_MS } from '../../server/admin-socket.ts';
 import { readManifests } from '../../source/manifests/manifests.ts';
+import { type AskedOf, addCaptureOption, askOf } from '../capture/answers.ts';
 import { composed } from '../composed.ts';
 import { addPlanFlags, flagValues } from '../config-flags.ts';
 import { deviceSettings } from '../device-settings.ts';
@@ -26,13 +27,14 @@ interface ExplainOptions {
   readonly from: string;
   readonly to: string;
   readonly interface?: string;
+  readonly capture?: string;
   readonly output: OutputFormat;
 }
 
 export function explainCommand(): Command {
   const command = new Command('explain')
     .description(
-      'explain what happens to a packet, according to the running agent or to --manifests',
+      'explain what happens to a packet, according to the running agent, to --manifests or to --capture',
     )
     .requiredOption(
       '--from <address>',
@@ -48,7 +50,7 @@ export function explainCommand(): Command {
         'interface that receives the packet, for local detection by interface',
       ),
     );
-  return addPlanFlags(addOutputOption(command, ['text', 'json', 'yaml']), [
+  return addPlanFlags(addOutputOption(addCaptureOption(command), ['text', 'json', 'yaml']), [
     'manifests',
     'devices',
     'run-dir',
@@ -56,7 +58,7 @@ export function explainCommand(): Command {
 }
 
 async function run(
-  { from, to, interface: by, output }: ExplainOptions,
+  { from, to, interface: by, capture, output }: ExplainOptions,
   command: Command,
 ): Promise<void> {
   const parsed = parsePacket(from, to, by);
@@ -65,11 +67,14 @@ async function run(
   const { config } = loadConfig(flags);
   for (const warning of config.warnings) say(diagnosticText(warning));
   const { source } = config;
-  if (source.kind !== 'manifests') for (const text of unusedFlags(flags)) say(text);
-  const found =
-    source.kind === 'manifests'
-      ? await fromManifests(resolve(source.dir), config, parsed.packet)
-      : await fromAgent(resolve(config.own.runDir), { from, to, ...(by !== undefined && { by }) });
+  const isManifests = source.kind === 'manifests' && capture === undefined;
+  if (!isManifests) for (const text of unusedFlags(flags)) say(text);
+  const found = isManifests
+    ? await fromManifests(resolve(source.dir), config, parsed.packet)
+    : await fromAgent(
+        { runDir: resolve(config.own.runDir), ...(capture !== undefined && { capture }) },
+        { from, to, ...(by !== undefined && { by }) },
+      );
   print(
     output.kind === 'text' ? explanationText(parsed.packet, found) : await machine(found, output),
   );
@@ -96,12 +101,12 @@ async function fromManifests(dir: string, config: Config, packet: Packet): Promi
   });
 }
 
-async function fromAgent(runDir: string, query: Readonly<Record<string, string>>): Promise<Answer> {
+async function fromAgent(asked: AskedOf, query: Readonly<Record<string, string>>): Promise<Answer> {
   const route = `/v1/explain?${new URLSearchParams(query)}`;
-  const found = await askAgent(runDir, route, READING_TIMEOUT_MS);
+  const found = await askOf(asked)(route, READING_TIMEOUT_MS);
   if (typeof found === 'object' && found !== null && 'verdict' in found) return found as Answer;
   throw new FairleadError(
     'NOT_RUNNING',
-    `the agent at ${runDir} has no plan yet: wait for it with \`fairlead status --wait\``,
+    `the agent at ${asked.runDir} has no plan yet: wait for it with \`fairlead status --wait\``,
   );
 }

@@ -6,7 +6,8 @@ import type { Snapshot } from '../../engines/snapshot.ts';
 import { FairleadError } from '../../errors.ts';
 import { programmedBelow } from '../../instance/dataplanes.ts';
 import { labelsOf } from '../../model/selector.ts';
-import { askAgent, READING_TIMEOUT_MS } from '../../server/admin-socket.ts';
+import { READING_TIMEOUT_MS } from '../../server/admin-socket.ts';
+import { addCaptureOption, askOf } from '../capture/answers.ts';
 import { addBpfRootOption, addRunDirOption } from '../flags.ts';
 import { machine, type Shown, show, terminalWidth } from '../output.ts';
 import {
@@ -23,6 +24,7 @@ import { type Rated, rated } from '../view/rate.ts';
 export interface ListOptions extends SelectionOptions {
   readonly runDir: string;
   readonly bpfRoot: string;
+  readonly capture?: string;
 }
 
 export interface Row {
@@ -54,7 +56,7 @@ export function listCommand<R extends Row>(spec: ListSpec<R>): Command {
     'after',
     '\n-o wide measures new connections per second, which takes one second.',
   );
-  return addBpfRootOption(addRunDirOption(command), { asksFirst: true }).action(
+  return addCaptureOption(addBpfRootOption(addRunDirOption(command), { asksFirst: true })).action(
     (names: readonly string[], options: ListOptions) => listRows(spec, names, options),
   );
 }
@@ -64,15 +66,18 @@ async function listRows<R extends Row>(
   names: readonly string[],
   options: ListOptions,
 ): Promise<void> {
-  const { output, watch } = options;
+  const { output, capture } = options;
+  const watch = options.watch && capture === undefined;
   const isWide = output.kind === 'wide';
-  let before = isWide ? await reading(spec, options) : undefined;
-  if (isWide && !watch) await sleep(MEASURING_MS);
+  // A capture does not change.
+  const isMeasured = isWide && capture === undefined;
+  let before = isMeasured ? await reading(spec, options) : undefined;
+  if (isMeasured && !watch) await sleep(MEASURING_MS);
   await show(
     async () => {
       const now = await reading(spec, options);
       const rows = chosen(rated(now, before, spec.keyOf), names, options);
-      before = now;
+      before = isMeasured ? now : undefined;
       return shownOf(spec, rows, options);
     },
     { isWatching: watch, format: output, ...(isWide && { intervalMs: MEASURING_MS }) },
@@ -90,11 +95,7 @@ async function reading<R extends Row>(
   options: ListOptions,
 ): Promise<Reading<R>> {
   try {
-    const rows = (await askAgent(
-      options.runDir,
-      `/v1/${spec.command}`,
-      READING_TIMEOUT_MS,
-    )) as readonly R[];
+    const rows = (await askOf(options)(`/v1/${spec.command}`, READING_TIMEOUT_MS)) as readonly R[];
     return { rows, atMs: performance.now() };
   } catch (error) {
     if (!(error instanceof FairleadError) || error.code !== 'NOT_RUNNING') throw error;

@@ -6,6 +6,7 @@ import { resolve } from 'node:path';
 import { Command } from 'commander';
 import { watchConfigFile, watchedFile } from '../../config/file/watch.ts';
 import { configText, configz } from '../../config/file/write.ts';
+import type { FlagValues } from '../../config/flags/flags.ts';
 import { flagz } from '../../config/flags/flagz.ts';
 import { type LoadedConfig, loadConfig } from '../../config/load.ts';
 import {
@@ -290,6 +291,7 @@ async function settingsOf(
     warnings,
     openSource: await sourceOf(loaded, log),
     ...(own.shadow === undefined && { bpfRoot: resolve(own.bpfRoot) }),
+    flags: withWholePaths(flags),
     predecessors: predecessorsOf(config, chosen),
     openDataplane: dataplaneOf(
       {
@@ -340,6 +342,15 @@ async function settingsOf(
     },
   };
 }
+
+/** A command that reads them may have another working directory. */
+const withWholePaths = (flags: FlagValues): FlagValues =>
+  Object.fromEntries(
+    Object.entries(flags).map(([name, value]) => [
+      name,
+      ['config', 'manifests', 'kubeconfig'].includes(name) && value !== '' ? resolve(value) : value,
+    ]),
+  );
 
 function applyKernelSettings(config: Config, log: Logger): readonly Problem[] {
   const writes = [

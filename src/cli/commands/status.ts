@@ -8,12 +8,14 @@ import { countFrontends, type Health, healthOf } from '../../observe/health.ts';
 import type { ServiceRow } from '../../observe/service-rows.ts';
 import type { Status } from '../../observe/status.ts';
 import { askAgent, READING_TIMEOUT_MS } from '../../server/admin-socket.ts';
+import { type Ask, addCaptureOption, askOf } from '../capture/answers.ts';
 import { addRunDirOption, timeoutOption } from '../flags.ts';
 import { addOutputOption, machine, type OutputFormat, show } from '../output.ts';
 import { type Report, statusText } from '../view/status-text.ts';
 
 interface StatusOptions {
   readonly runDir: string;
+  readonly capture?: string;
   readonly output: OutputFormat;
   readonly watch: boolean;
   readonly wait: boolean;
@@ -21,9 +23,11 @@ interface StatusOptions {
 }
 
 export function statusCommand(): Command {
-  const command = addRunDirOption(
-    new Command('status').description(
-      'show whether every Service is programmed and what was rejected; exits 3 if degraded',
+  const command = addCaptureOption(
+    addRunDirOption(
+      new Command('status').description(
+        'show whether every Service is programmed and what was rejected; exits 3 if degraded',
+      ),
     ),
   );
   return addOutputOption(command, ['table', 'wide', 'json', 'yaml'])
@@ -33,12 +37,15 @@ export function statusCommand(): Command {
     .action(status);
 }
 
-async function status({ runDir, output, watch, wait, timeout }: StatusOptions): Promise<void> {
-  if (wait) await waitUntilReady(runDir, timeout);
-  const leftovers = createLeftoverWarning();
+async function status(options: StatusOptions): Promise<void> {
+  const { runDir, capture, output, watch, wait, timeout } = options;
+  const isLive = capture === undefined;
+  const ask = askOf(options);
+  if (wait && isLive) await waitUntilReady(runDir, timeout);
+  const leftovers = isLive ? createLeftoverWarning() : async () => undefined;
   await show(
     async () => {
-      const report = await reportOf(runDir, leftovers);
+      const report = await reportOf(ask, leftovers);
       // Set before printing: the reader of a pipe may have closed it by then.
       process.exitCode = report.health.state === 'in sync' ? EXIT.fine : EXIT.degraded;
       const { kind } = output;
@@ -46,17 +53,14 @@ async function status({ runDir, output, watch, wait, timeout }: StatusOptions): 
         ? { text: statusText(report, kind === 'wide') }
         : { text: await machine(report, output) };
     },
-    { isWatching: watch, format: output },
+    { isWatching: watch && isLive, format: output },
   );
 }
 
-async function reportOf(
-  runDir: string,
-  leftovers: () => Promise<string | undefined>,
-): Promise<Report> {
-  const asked = (await askAgent(runDir, '/v1/status')) as Report;
+async function reportOf(ask: Ask, leftovers: () => Promise<string | undefined>): Promise<Report> {
+  const asked = (await ask('/v1/status')) as Report;
   const warning = await leftovers();
-  const { rows, unread } = await servicesOf(runDir);
+  const { rows, unread } = await servicesOf(ask);
   const frontends = countFrontends(rows);
   const limits = rows.flatMap(({ namespace, name, frontend, limits: reasons }) =>
     reasons.map((reason) => ({ service: `${namespace}/${name}`, frontend, reason })),
@@ -78,9 +82,9 @@ interface Read {
 }
 
 /** An agent that cannot read what it has programmed still has a status. */
-async function servicesOf(runDir: string): Promise<Read> {
+async function servicesOf(ask: Ask): Promise<Read> {
   try {
-    const rows = await askAgent(runDir, '/v1/services', READING_TIMEOUT_MS);
+    const rows = await ask('/v1/services', READING_TIMEOUT_MS);
     return { rows: rows as readonly ServiceRow[] };
   } catch (error) {
     if (error instanceof FairleadError) throw error;

@@ -31,13 +31,21 @@ export interface Wanted {
   /** Only read if a side is the plan. */
   readonly plan: () => Promise<Plan>;
   readonly addresses: (family: Family) => NodeAddresses;
+  /** The rules of the node; absent: as this kernel has them. */
+  readonly onNode?: () => readonly FoundRules[];
 }
 
 /** One for each family that both have. Throws BAD_OPTION, NOT_FOUND. */
-export async function pairsOf({ names, plan, addresses }: Wanted): Promise<readonly Pair[]> {
+export async function pairsOf({
+  names,
+  plan,
+  addresses,
+  ...wanted
+}: Wanted): Promise<readonly Pair[]> {
   const isOnNode = (name: string): boolean => SIDE_NAMES.includes(name) && name !== PLAN;
   const needsNode = names.length < 2 || names.some(isOnNode);
-  const onNode = needsNode ? await rulesOnNode(FAMILIES) : [];
+  const readNode = wanted.onNode ?? (() => rulesOnNode(FAMILIES));
+  const onNode = needsNode ? await readNode() : [];
   const [left = PLAN, right = otherThan(left, onNode)] = names;
   if (left === right)
     throw new FairleadError('BAD_OPTION', `${left} is the same as ${right}: name two others`);

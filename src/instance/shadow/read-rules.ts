@@ -34,26 +34,42 @@ type Variant = 'nft' | 'legacy';
 const VARIANTS: readonly Variant[] = ['nft', 'legacy'];
 type Saved = readonly (readonly [variant: Variant, text: string])[];
 
+/** What the programs of this node have printed: `nft -y list ruleset`, and each iptables-save. */
+export interface SavedRules {
+  readonly listed: string;
+  readonly saved: Readonly<Record<Family, Saved>>;
+}
+
 /** Of all proxies that have rules on this node; names are unique in a family. Rules of no proxy count for each of them. */
 export async function rulesOnNode(families: readonly Family[]): Promise<readonly FoundRules[]> {
   const refusals: string[] = [];
   const listed = (await printedBy(['nft', '-y', 'list', 'ruleset'], refusals)) ?? '';
-  checkWhole(listed);
-  const found: FoundRules[] = [];
-  for (const family of families) {
-    const saved = await savedRules(family, refusals);
-    const beside = readNft(family, listed, { isProxys: () => false, isLeftOut: isOfAProxy });
-    found.push(...ofIptables(family, saved, beside));
-    const foreign = saved.map(([variant, text]) => foreignOf(family, variant, text));
-    for (const one of fromNftables(family, listed))
-      found.push({ ...one, program: merged(one.program, ...foreign) });
-  }
+  const saved: Record<Family, Saved> = { IPv4: [], IPv6: [] };
+  for (const family of families) saved[family] = await savedRules(family, refusals);
+  const found = rulesIn({ listed, saved }, families);
   const [refusal] = refusals;
   if (refusal === undefined || found.length > 0) return found;
   throw new FairleadError(
     'NO_PRIVILEGE',
     `the rules of this node cannot be read: ${refusal}: run it as root, or name files with rules`,
   );
+}
+
+/** Throws BAD_OPTION if they cannot be read. */
+export function rulesIn(
+  { listed, saved }: SavedRules,
+  families: readonly Family[],
+): readonly FoundRules[] {
+  checkWhole(listed);
+  const found: FoundRules[] = [];
+  for (const family of families) {
+    const beside = readNft(family, listed, { isProxys: () => false, isLeftOut: isOfAProxy });
+    found.push(...ofIptables(family, saved[family], beside));
+    const foreign = saved[family].map(([variant, text]) => foreignOf(family, variant, text));
+    for (const one of fromNftables(family, listed))
+      found.push({ ...one, program: merged(one.program, ...foreign) });
+  }
+  return found;
 }
 
 /** Times, and counters of packets. */

@@ -8,6 +8,7 @@ type Layer =
   | 'plan'
   | 'engine'
   | 'compare'
+  | 'capture'
   | 'system'
   | 'config'
   | 'kernel'
@@ -65,6 +66,12 @@ const LAYERS: Readonly<Record<Layer, LayerRule>> = {
     mayImport: [...PURE, 'compare'],
     why: 'rules and plans are compared as values, so that files from another node can be, too',
   },
+  capture: {
+    number: '3a',
+    holds: /^src\/capture\//,
+    mayImport: [...PURE, 'capture'],
+    why: 'a capture of another node is read, and its names replaced, without this one',
+  },
   system: {
     number: '3b',
     holds: /^src\/(sys\/|log\.ts$)/,
@@ -92,19 +99,19 @@ const LAYERS: Readonly<Record<Layer, LayerRule>> = {
   instance: {
     number: '5c',
     holds: /^src\/instance\//,
-    mayImport: [...WORLD, 'compare', 'agent', 'service', 'instance'],
+    mayImport: [...WORLD, 'compare', 'capture', 'agent', 'service', 'instance'],
     why: 'the command line drives what runs in an agent, not the other way round',
   },
   program: {
     number: '6',
     holds: /^src\/(cli\/|main\.ts$)/,
-    mayImport: [...WORLD, 'compare', 'agent', 'service', 'instance', 'program'],
+    mayImport: [...WORLD, 'compare', 'capture', 'agent', 'service', 'instance', 'program'],
     why: 'no part of the product needs what demonstrates or measures it',
   },
   tools: {
     number: '7',
     holds: /^tools\//,
-    mayImport: [...WORLD, 'agent', 'service', 'instance', 'program', 'tools'],
+    mayImport: [...WORLD, 'capture', 'agent', 'service', 'instance', 'program', 'tools'],
     why: 'the top layer may use everything',
   },
 };
