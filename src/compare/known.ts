@@ -44,6 +44,8 @@ const PARTS: readonly (readonly [RegExp, Part])[] = [
 ];
 const mayChange = (field: string, part: Part): boolean =>
   PARTS.every(([pattern, only]) => !pattern.test(field) || only === part);
+/** Among backends, what becomes of packets that none of them gets. */
+const VERDICT = /^(?:drop|reject|none)$/;
 /** What these say has no effect at a ClusterIP. */
 const OF_OUTSIDE = /externalIPs|loadBalancer|source-ranges/i;
 
@@ -54,9 +56,11 @@ export const KNOWN: readonly KnownDifference[] = [
     rules: 'if two Services ask for one address or port, the order of rules decides',
     plan: 'the older Service gets it',
     modes: ALL,
-    // Whichever Service gets it, somebody answers or drops, but for what the node sends to one without endpoints.
+    // Whichever Service gets it, somebody answers or drops, but for what the node sends to one without endpoints; and no
+    // endpoint of a third Service gets it.
     holds: ({ claim, rules, clients }) =>
-      claim?.isContested === true &&
+      claim?.contenders !== undefined &&
+      rules.backends.every(({ text }) => VERDICT.test(text) || claim.contenders?.backends.has(text)) &&
       (rules.verdict !== 'none' || clients.every(({ device }) => device === undefined)),
   },
   {

@@ -63,11 +63,12 @@ export function planSide(given: Plan, family: Family, node: NodeAddresses): Side
     unread: () => [],
     nodePortAddresses: () => [],
     claimAt: (destination) =>
-      claimOf(planFor(destination), packetOf(destination.address, destination)),
+      claimOf(planFor(destination), packetOf(destination.address, destination), plan.services),
   };
 }
 
-function claimOf(plan: Plan, packet: Packet): Claim | undefined {
+/** @param all of the plan, as a Service that lost a frontend may be none of those that can have it */
+function claimOf(plan: Plan, packet: Packet, all: Plan['services']): Claim | undefined {
   const match = matchDestination(plan, packet);
   const [first] = plan.services.values();
   const { namespace, name } =
@@ -79,7 +80,7 @@ function claimOf(plan: Plan, packet: Packet): Claim | undefined {
   if (namespace === undefined || name === undefined) return undefined;
   return {
     service: `${namespace}/${name}`,
-    isContested: isContested(plan, packet),
+    contenders: contendersOf(plan, packet, `${namespace}/${name}`, all),
     rejected: plan.rejections
       .filter(({ object }) => object.namespace === namespace && object.name === name)
       .map(({ field }) => field),
@@ -87,15 +88,29 @@ function claimOf(plan: Plan, packet: Packet): Claim | undefined {
 }
 
 /** A Service that lost it has been told whose it is. */
-function isContested({ rejections }: Plan, packet: Packet): boolean {
+function contendersOf(
+  { rejections }: Plan,
+  packet: Packet,
+  owner: string,
+  services: Plan['services'],
+): Claim['contenders'] {
   const { destination, destinationPort: port, protocol } = packet;
-  const keys = [
-    frontendKey(destination, port, protocol),
-    nodePortKey(port, protocol, familyOf(destination)),
-  ];
-  return rejections.some(({ reason: text }) =>
-    keys.some((key) => text.startsWith(`${key} already belongs to `)),
+  const family = familyOf(destination);
+  const keys = [frontendKey(destination, port, protocol), nodePortKey(port, protocol, family)];
+  const losers = rejections.flatMap(({ object, reason: text }) =>
+    keys.some((key) => text.startsWith(`${key} already belongs to `))
+      ? `${object.namespace}/${object.name}`
+      : [],
   );
+  if (losers.length === 0) return undefined;
+  const names = new Set([owner, ...losers]);
+  const backends = new Set<string>();
+  for (const { ports } of services.values())
+    for (const one of ports)
+      if (one.family === family && names.has(`${one.namespace}/${one.name}`))
+        for (const backend of [...one.cluster, ...one.local])
+          backends.add(hostPort(backend.address, backend.port));
+  return { backends };
 }
 
 interface Index {

@@ -13,8 +13,8 @@ export type SideKind = 'plan' | 'iptables' | 'nftables';
 export interface Claim {
   /** `default/web` */
   readonly service: string;
-  /** More than one Service asks for it. */
-  readonly isContested: boolean;
+  /** More than one Service asks for it, and these are the endpoints of all of them. */
+  readonly contenders: { readonly backends: ReadonlySet<string> } | undefined;
   /** Fields of it were rejected: `spec.loadBalancerSourceRanges[0]`. */
   readonly rejected: readonly string[];
 }
