@@ -80,7 +80,7 @@ function claimOf(plan: Plan, packet: Packet, all: Plan['services']): Claim | und
   if (namespace === undefined || name === undefined) return undefined;
   return {
     service: `${namespace}/${name}`,
-    contenders: contendersOf(plan, packet, `${namespace}/${name}`, all),
+    ...askersOf(plan, packet, `${namespace}/${name}`, all),
     rejected: plan.rejections
       .filter(({ object }) => object.namespace === namespace && object.name === name)
       .map(({ field }) => field),
@@ -88,12 +88,12 @@ function claimOf(plan: Plan, packet: Packet, all: Plan['services']): Claim | und
 }
 
 /** A Service that lost it has been told whose it is. */
-function contendersOf(
+function askersOf(
   { rejections }: Plan,
   packet: Packet,
-  owner: string,
+  owner: ServiceKey,
   services: Plan['services'],
-): Claim['contenders'] {
+): Pick<Claim, 'isContested' | 'endpoints'> {
   const { destination, destinationPort: port, protocol } = packet;
   const family = familyOf(destination);
   const keys = [frontendKey(destination, port, protocol), nodePortKey(port, protocol, family)];
@@ -102,15 +102,13 @@ function contendersOf(
       ? `${object.namespace}/${object.name}`
       : [],
   );
-  if (losers.length === 0) return undefined;
-  const names = new Set([owner, ...losers]);
-  const backends = new Set<string>();
-  for (const { ports } of services.values())
-    for (const one of ports)
-      if (one.family === family && names.has(`${one.namespace}/${one.name}`))
-        for (const backend of [...one.cluster, ...one.local])
-          backends.add(hostPort(backend.address, backend.port));
-  return { backends };
+  const endpoints = [owner, ...losers].flatMap((key) =>
+    (services.get(key as ServiceKey)?.ports ?? [])
+      .filter((one) => one.family === family)
+      .flatMap(({ cluster, local }) => [...cluster, ...local])
+      .map((backend) => hostPort(backend.address, backend.port)),
+  );
+  return { isContested: losers.length > 0, endpoints: new Set(endpoints) };
 }
 
 interface Index {

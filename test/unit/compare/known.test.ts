@@ -19,25 +19,25 @@ test('a Service without endpoints that rules do not refuse is no unknown port', 
 
 const known = (name: string) => KNOWN.find((one) => one.name === name)!;
 
-const contested = (verdict: string, device?: string, backends: readonly string[] = []) => {
-  const contenders = { backends: new Set(['10.1.1.5:8080', '10.1.2.5:8080']) };
+const askedTwice = (verdict: string, device?: string, backends: readonly string[] = []) => {
+  const claim = { isContested: true, endpoints: new Set(['10.1.1.5:8080', '10.1.2.5:8080']) };
   const rules = { verdict, backends: backends.map((text) => ({ text })) };
-  return { ...seen(''), claim: { contenders }, rules, clients: [{ device }] } as unknown as Seen;
+  return { ...seen(''), claim, rules, clients: [{ device }] } as unknown as Seen;
 };
 
 test('an address for which two Services ask, and that nobody answers, is no conflict', () => {
   const { holds } = known('conflict-undefined');
-  expect(holds(contested('forward', 'eth0'))).toBe(true);
-  expect(holds(contested('none', 'eth0'))).toBe(false);
+  expect(holds(askedTwice('forward', 'eth0'))).toBe(true);
+  expect(holds(askedTwice('none', 'eth0'))).toBe(false);
   // A Service without endpoints, for what the node itself sends.
-  expect(holds(contested('none'))).toBe(true);
+  expect(holds(askedTwice('none'))).toBe(true);
 });
 
 test('an address for which two Services ask, and that an endpoint of neither answers, is a defect', () => {
   const { holds } = known('conflict-undefined');
-  expect(holds(contested('forward', 'eth0', ['10.1.2.5:8080']))).toBe(true);
-  expect(holds(contested('mixed', 'eth0', ['10.1.2.5:8080', 'drop']))).toBe(true);
-  expect(holds(contested('forward', 'eth0', ['10.1.2.5:8080', '10.1.9.9:8080']))).toBe(false);
+  expect(holds(askedTwice('forward', 'eth0', ['10.1.2.5:8080']))).toBe(true);
+  expect(holds(askedTwice('mixed', 'eth0', ['10.1.2.5:8080', 'drop']))).toBe(true);
+  expect(holds(askedTwice('forward', 'eth0', ['10.1.2.5:8080', '10.1.9.9:8080']))).toBe(false);
 });
 
 test.each([
@@ -47,13 +47,13 @@ test.each([
   ['spec.sessionAffinityConfig.clientIP.timeoutSeconds', 'shares', false],
   ['spec.ports[0].nodePort', 'backends', true],
 ])('a rejected %s explains a difference of %s: %s', (field, part, isExplained) => {
-  const claim = { contenders: undefined, rejected: [field] };
+  const claim = { isContested: false, rejected: [field] };
   const found = { ...seen(''), claim, part } as unknown as Seen;
   expect(known('rejected-field').holds(found)).toBe(isExplained);
 });
 
 test('a rejected external address explains nothing at the ClusterIP', () => {
-  const claim = { contenders: undefined, rejected: ['spec.externalIPs[0]'] };
+  const claim = { isContested: false, rejected: ['spec.externalIPs[0]'] };
   const at = (text: string) => ({ ...seen(text), claim, part: 'backends' }) as unknown as Seen;
   expect(known('rejected-field').holds(at('Service default/web: ClusterIP'))).toBe(false);
   expect(known('rejected-field').holds(at('Service default/web: external IP'))).toBe(true);
