@@ -5,7 +5,7 @@ import { isLoopback } from '../lib/ip.ts';
 import { type Answer, differingPart, type Part } from './answer.ts';
 import type { Difference } from './compare.ts';
 import { ELSEWHERE, NO_ENDPOINTS, NODE_PROCESS, SOURCES, UNKNOWN_PORT } from './sides/plan-side.ts';
-import type { NodeAddresses, Side, SideKind } from './sides/side.ts';
+import type { Claim, NodeAddresses, Side, SideKind } from './sides/side.ts';
 
 export interface KnownDifference {
   readonly name: string;
@@ -27,7 +27,9 @@ export interface Seen extends Difference {
 
 const IPTABLES: readonly SideKind[] = ['iptables'];
 const NFTABLES: readonly SideKind[] = ['nftables'];
-const ALL: readonly SideKind[] = ['iptables', 'nftables'];
+const IPVS: readonly SideKind[] = ['ipvs'];
+const RULES: readonly SideKind[] = ['iptables', 'nftables'];
+const ALL: readonly SideKind[] = ['iptables', 'nftables', 'ipvs'];
 
 const isServed = ({ verdict }: Answer): boolean => verdict === 'forward' || verdict === 'reject';
 const says = ({ because }: Answer, words: string): boolean =>
@@ -44,6 +46,11 @@ const PARTS: readonly (readonly [RegExp, Part])[] = [
 ];
 const mayChange = (field: string, part: Part): boolean =>
   PARTS.every(([pattern, only]) => !pattern.test(field) || only === part);
+/** Among backends, what becomes of packets that none of them gets. */
+const VERDICT = /^(?:drop|reject|none)$/;
+/** Who answers is an endpoint of a Service that asks for the destination. */
+const isOfAskers = (claim: Claim | undefined, { backends }: Answer): boolean =>
+  backends.every(({ text }) => VERDICT.test(text) || claim?.endpoints.has(text) === true);
 /** What these say has no effect at a ClusterIP. */
 const OF_OUTSIDE = /externalIPs|loadBalancer|source-ranges/i;
 
@@ -54,9 +61,11 @@ export const KNOWN: readonly KnownDifference[] = [
     rules: 'if two Services ask for one address or port, the order of rules decides',
     plan: 'the older Service gets it',
     modes: ALL,
-    // Whichever Service gets it, somebody answers or drops, but for what the node sends to one without endpoints.
+    // Whichever Service gets it, somebody answers or drops, but for what the node sends to one without endpoints; and no
+    // endpoint of a third Service gets it.
     holds: ({ claim, rules, clients }) =>
       claim?.isContested === true &&
+      isOfAskers(claim, rules) &&
       (rules.verdict !== 'none' || clients.every(({ device }) => device === undefined)),
   },
   {
@@ -70,7 +79,7 @@ export const KNOWN: readonly KnownDifference[] = [
     name: 'neighbour-reaches-loopback',
     rules: 'a neighbour reaches NodePorts with packets to 127.0.0.1',
     plan: 'drops packets to a loopback address that come by a device',
-    modes: ALL,
+    modes: RULES,
     holds: ({ destination, plan, rules, clients }) =>
       isLoopback(destination.address) &&
       clients.every(({ device }) => device !== undefined) &&
@@ -94,7 +103,7 @@ export const KNOWN: readonly KnownDifference[] = [
     name: 'loopback6-node-ports',
     rules: 'NodePorts answer at [::1], with the feature gate of KEP-6032',
     plan: 'NodePorts do not answer at [::1]',
-    modes: ALL,
+    modes: RULES,
     holds: ({ destination, plan, rules }) =>
       destination.address === '::1' && plan.verdict === 'none' && rules.verdict === 'forward',
   },
@@ -162,7 +171,7 @@ export const KNOWN: readonly KnownDifference[] = [
     name: 'ranges-need-endpoints',
     rules: 'source ranges of a Service without endpoints have no effect',
     plan: 'drops clients outside the ranges',
-    modes: ALL,
+    modes: RULES,
     holds: ({ plan, rules }) =>
       isByRanges(plan) && says(plan, NO_ENDPOINTS) && rules.verdict !== 'forward',
   },
@@ -197,8 +206,49 @@ export const KNOWN: readonly KnownDifference[] = [
     name: 'hairpin-of-another-node',
     rules: 'a backend of another node that asks through this one sees its own address',
     plan: 'the backend sees the address of this node',
-    modes: NFTABLES,
+    modes: ['nftables', 'ipvs'],
     holds: ({ part, plan }) => part === 'hairpin' && says(plan, ELSEWHERE),
+  },
+  {
+    name: 'local-falls-back',
+    rules: 'endpoints of other nodes serve a policy Local that has none on this node',
+    plan: 'drops',
+    modes: IPVS,
+    holds: ({ plan, rules, claim }) =>
+      plan.verdict === 'drop' &&
+      says(plan, NO_ENDPOINTS) &&
+      rules.verdict === 'forward' &&
+      isOfAskers(claim, rules),
+  },
+  {
+    name: 'local-keeps-clients',
+    rules:
+      'with external policy Local, endpoints of other nodes see the address of the client, too',
+    plan: 'they see the address of this node',
+    modes: IPVS,
+    holds: ({ part, rules }) =>
+      (part === 'masquerade' || part === 'hairpin') &&
+      says(rules, '-LOCAL') &&
+      rules.backends.every(({ masquerade }) => masquerade === false),
+  },
+  {
+    name: 'service-address-as-source',
+    rules: 'what a process of the node sends to a Service comes from the address of the Service',
+    plan: 'it comes from the address of the device by which it leaves',
+    modes: IPVS,
+    // At a ClusterIP, the rules replace it whatever the address of the node is.
+    holds: ({ part, rules, clients }) =>
+      part === 'masquerade' &&
+      clients.every(({ device }) => device === undefined) &&
+      rules.backends.every(({ masquerade }) => masquerade === true),
+  },
+  {
+    name: 'refuses-other-ports',
+    rules: 'ports of external addresses that no Service has are refused',
+    plan: 'leaves them to the routes of the node',
+    modes: IPVS,
+    holds: ({ plan, rules }) =>
+      plan.verdict === 'none' && rules.verdict === 'reject' && says(rules, '-IPVS-IPS '),
   },
 ];
 

@@ -10,7 +10,7 @@ import type { Plan } from '../../plan/types.ts';
 
 export const PLAN = 'plan';
 /** `iptables` is whichever of them has rules. */
-const ON_NODE = ['iptables', 'iptables-nft', 'iptables-legacy', 'nftables'];
+const ON_NODE = ['iptables', 'iptables-nft', 'iptables-legacy', 'nftables', 'ipvs'];
 const OWN = [
   'fairlead-iptables',
   'fairlead-iptables-nft',
@@ -99,7 +99,7 @@ function otherThan(left: string, onNode: readonly FoundRules[]): string {
   throw only === undefined
     ? new FairleadError(
         'NOT_FOUND',
-        'this node has no rules of a proxy in iptables or nftables: name files with rules, or run it where kube-proxy runs',
+        'this node has no rules of a proxy in iptables, nftables or ipvs: name files with rules, or run it where kube-proxy runs',
       )
     : new FairleadError('BAD_OPTION', `this node has rules of ${names.join(', ')}: name one`);
 }

@@ -10,7 +10,9 @@ import {
 import type { Rule as Parsed, Target } from '../../engines/iptables/rules/types.ts';
 import { canonicalAddress } from '../../lib/ip.ts';
 import type { Family } from '../../model/types.ts';
+import { elementsOf, type IpSets } from './ipsets.ts';
 import { LazyChains } from './lazy-chains.ts';
+import { withoutModules } from './modules.ts';
 import { rangeOf } from './ranges.ts';
 import { surveyOf } from './survey.ts';
 import type { Action, BaseChain, Hook, Program, Rule, Side, Test } from './types.ts';
@@ -58,16 +60,17 @@ const empty = (): Span => ({ from: 0, to: 0, next: undefined });
 
 interface Wanted {
   /** Before the names of its tables, so that rules of another variant can be beside them. */
-  readonly prefix: string;
+  readonly prefix?: string;
   /** Without those of a proxy. */
-  readonly isForeignOnly: boolean;
+  readonly isForeignOnly?: boolean;
+  /** To which rules of xt_set refer. */
+  readonly ipsets?: IpSets;
 }
-const ALL: Wanted = { prefix: '', isForeignOnly: false };
 
 export function readIptables(
   family: Family,
   saved: string,
-  { prefix, isForeignOnly }: Wanted = ALL,
+  { prefix = '', isForeignOnly = false, ipsets = new Map() }: Wanted = {},
 ): Read<Program> {
   const builtIn = new Map<string, Span>();
   const scanned = scanTables<Span>(saved, {
@@ -108,11 +111,12 @@ export function readIptables(
     },
     (name, span) => {
       const [table = '', chain = ''] = name.split(' ');
-      const rules = rulesOf(saved, span, { chain, key: table, table: tables.get(table) });
+      const around = { chain, key: table, table: tables.get(table), ipsets };
+      const rules = rulesOf(saved, span, around);
       return isForeignOnly ? rules.filter(({ isForeign }) => isForeign) : rules;
     },
   );
-  const sets = new Map();
+  const sets = elementsOf(ipsets);
   try {
     return {
       ok: true,
@@ -155,7 +159,13 @@ function rulesOf(
     chain,
     key,
     table,
-  }: { readonly chain: string; readonly key: string; readonly table?: Table | undefined },
+    ipsets,
+  }: {
+    readonly chain: string;
+    readonly key: string;
+    readonly table?: Table | undefined;
+    readonly ipsets: IpSets;
+  },
 ): readonly Rule[] {
   const rules: Rule[] = [];
   const isBuiltIn = BUILT_IN.has(chain);
@@ -170,12 +180,12 @@ function rulesOf(
         const number = saved.slice(0, saved.indexOf(line, span.from)).split('\n').length;
         throw new Unreadable(`line ${number}: ${read.reason}`);
       }
-      const { rule } = read;
+      const { rule, tests } = withoutModules(read.rule, ipsets);
       const isProxys = isBuiltIn
         ? rule.target?.kind === 'jump' && OF_A_PROXY.test(rule.target.chain)
         : OF_A_PROXY.test(chain);
       rules.push({
-        tests: testsOf(rule, isTarget),
+        tests: [...tests, ...testsOf(rule, isTarget)],
         actions: actionsOf(key, rule),
         text: `-t ${name} ${line}`,
         isForeign: !isProxys,

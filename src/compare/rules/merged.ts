@@ -31,6 +31,7 @@ export function merged(own: Program, ...others: readonly Program[]): Program {
     },
     survey: surveys(all.map(({ survey }) => survey)),
     sets: new Map(all.flatMap(({ sets }) => [...sets])),
+    virtualAddresses: new Set(all.flatMap((one) => [...(one.virtualAddresses ?? [])])),
   };
 }
 

@@ -48,6 +48,13 @@ export type Test =
       readonly set: string;
       readonly not: boolean;
     }
+  /** IPVS has translated the packet, which was for this virtual server. */
+  | {
+      readonly kind: 'virtual';
+      readonly address: string;
+      readonly protocol: Protocol;
+      readonly port: number;
+    }
   /** No test of these: the rule counts as one that does not match, and is reported. */
   | { readonly kind: 'unread'; readonly text: string };
 
@@ -89,6 +96,8 @@ export interface Elements {
   readonly exact: ReadonlyMap<string, Verdict | undefined>;
   /** Prefixes and ranges of a key that is one address. */
   readonly ranges: readonly Range[];
+  /** Of a key that ends with the source: networks of sources by the parts before it; `exact` has them as well, as text. */
+  readonly nets?: ReadonlyMap<string, readonly Range[]>;
   /** Those that end by themselves, and ranges in a key of several parts: the former count, the latter match nothing. */
   readonly unread: readonly Pick<Rule, 'text' | 'isForeign'>[];
 }
@@ -124,4 +133,6 @@ export interface Program {
   readonly chains: Chains;
   readonly survey: Survey;
   readonly sets: ReadonlyMap<string, Elements>;
+  /** Addresses of the node for the sake of Services alone: those of kube-ipvs0. */
+  readonly virtualAddresses?: ReadonlySet<string>;
 }

@@ -63,11 +63,12 @@ export function planSide(given: Plan, family: Family, node: NodeAddresses): Side
     unread: () => [],
     nodePortAddresses: () => [],
     claimAt: (destination) =>
-      claimOf(planFor(destination), packetOf(destination.address, destination)),
+      claimOf(planFor(destination), packetOf(destination.address, destination), plan.services),
   };
 }
 
-function claimOf(plan: Plan, packet: Packet): Claim | undefined {
+/** @param all of the plan, as a Service that lost a frontend may be none of those that can have it */
+function claimOf(plan: Plan, packet: Packet, all: Plan['services']): Claim | undefined {
   const match = matchDestination(plan, packet);
   const [first] = plan.services.values();
   const { namespace, name } =
@@ -79,7 +80,7 @@ function claimOf(plan: Plan, packet: Packet): Claim | undefined {
   if (namespace === undefined || name === undefined) return undefined;
   return {
     service: `${namespace}/${name}`,
-    isContested: isContested(plan, packet),
+    ...askersOf(plan, packet, `${namespace}/${name}`, all),
     rejected: plan.rejections
       .filter(({ object }) => object.namespace === namespace && object.name === name)
       .map(({ field }) => field),
@@ -87,15 +88,27 @@ function claimOf(plan: Plan, packet: Packet): Claim | undefined {
 }
 
 /** A Service that lost it has been told whose it is. */
-function isContested({ rejections }: Plan, packet: Packet): boolean {
+function askersOf(
+  { rejections }: Plan,
+  packet: Packet,
+  owner: ServiceKey,
+  services: Plan['services'],
+): Pick<Claim, 'isContested' | 'endpoints'> {
   const { destination, destinationPort: port, protocol } = packet;
-  const keys = [
-    frontendKey(destination, port, protocol),
-    nodePortKey(port, protocol, familyOf(destination)),
-  ];
-  return rejections.some(({ reason: text }) =>
-    keys.some((key) => text.startsWith(`${key} already belongs to `)),
+  const family = familyOf(destination);
+  const keys = [frontendKey(destination, port, protocol), nodePortKey(port, protocol, family)];
+  const losers = rejections.flatMap(({ object, reason: text }) =>
+    keys.some((key) => text.startsWith(`${key} already belongs to `))
+      ? `${object.namespace}/${object.name}`
+      : [],
   );
+  const endpoints = [owner, ...losers].flatMap((key) =>
+    (services.get(key as ServiceKey)?.ports ?? [])
+      .filter((one) => one.family === family)
+      .flatMap(({ cluster, local }) => [...cluster, ...local])
+      .map((backend) => hostPort(backend.address, backend.port)),
+  );
+  return { isContested: losers.length > 0, endpoints: new Set(endpoints) };
 }
 
 interface Index {

@@ -3,9 +3,10 @@
 import { hostPort } from '../../lib/address-bytes.ts';
 import { isLoopback } from '../../lib/ip.ts';
 import type { Answer, PossibleBackend, Reason } from '../answer.ts';
+import { numberOf } from '../rules/ranges.ts';
 import type { Program, Rule } from '../rules/types.ts';
 import type { Matching } from '../walk/match.ts';
-import { bitOf, type Destination, type Path, type World } from '../walk/path.ts';
+import { bitOf, type ClientClass, type Destination, type Path, type World } from '../walk/path.ts';
 import { reach } from '../walk/reach.ts';
 import { trace } from '../walk/trace.ts';
 import type { NodeAddresses, Side } from './side.ts';
@@ -15,7 +16,8 @@ export function rulesSide(
   program: Program,
   { own }: NodeAddresses,
 ): Side {
-  const local = new Set(own);
+  const virtual = program.virtualAddresses ?? new Set();
+  const local = new Set([...own, ...virtual]);
   const world: World = { isLocal: (address) => isLoopback(address) || local.has(address) };
   const { addresses, ranges, seconds, unread } = program.survey;
   return {
@@ -24,8 +26,11 @@ export function rulesSide(
     addresses: () => addresses,
     ranges: () => ranges,
     reach: ({ address, protocol, port }) => reach(program, world, { address, protocol, port }),
-    answers: (destination, classes) => {
-      const asked = { program, world, classes, protocol: destination.protocol };
+    answers: (destination, all) => {
+      const classes = virtual.has(destination.address)
+        ? all.map((one) => withVirtualSource(one, destination.address))
+        : all;
+      const asked = { program, world, classes, protocol: destination.protocol, destination };
       return answersOf(trace(asked, destination), { asked, destination, seconds });
     },
     unread: () => unread,
@@ -33,6 +38,10 @@ export function rulesSide(
     claimAt: () => undefined,
   };
 }
+
+/** A process that has chosen no address sends from that of the Service, as it is one of the node's. */
+const withVirtualSource = (one: ClientClass, source: string): ClientClass =>
+  one.device === undefined ? { ...one, source, at: numberOf(source) } : one;
 
 const nodePortAddressesIn = ({ sets }: Program): readonly string[] =>
   [...sets].flatMap(([name, { exact }]) =>

@@ -7,7 +7,7 @@ import type { Reached } from '../walk/reach.ts';
 
 export type Question = Pick<Destination, 'address'> & Partial<Destination>;
 
-export type SideKind = 'plan' | 'iptables' | 'nftables';
+export type SideKind = 'plan' | 'iptables' | 'nftables' | 'ipvs';
 
 /** What a side knows of the Service at a destination, for the reasons of differences. */
 export interface Claim {
@@ -15,6 +15,8 @@ export interface Claim {
   readonly service: string;
   /** More than one Service asks for it. */
   readonly isContested: boolean;
+  /** Of all Services that ask for it, at any of their ports: `10.1.1.5:8080`. */
+  readonly endpoints: ReadonlySet<string>;
   /** Fields of it were rejected: `spec.loadBalancerSourceRanges[0]`. */
   readonly rejected: readonly string[];
 }

@@ -3,13 +3,15 @@
 import type { Protocol } from '../../model/types.ts';
 import { contains } from '../rules/ranges.ts';
 import type { Elements, KeyPart, PortRange, Program, Test } from '../rules/types.ts';
-import { bitOf, type ClientClass, type Path, type World } from './path.ts';
+import { bitOf, type ClientClass, type Destination, type Path, type World } from './path.ts';
 
 export interface Matching {
   readonly program: Program;
   readonly world: World;
   readonly classes: readonly ClientClass[];
   readonly protocol: Protocol;
+  /** Where the packet went first. */
+  readonly destination: Pick<Destination, 'address' | 'port'>;
 }
 
 /** Of these clients, those for which the test holds. A share of cases is no matter of clients: all of them. */
@@ -41,6 +43,15 @@ export function matching(test: Test, path: Path, clients: bigint, asked: Matchin
       return only(asked.world.remembered === test.list);
     case 'member':
       return member(test, path, clients, asked);
+    case 'virtual': {
+      const { address, port } = asked.destination;
+      return only(
+        path.isTranslated &&
+          address === test.address &&
+          port === test.port &&
+          asked.protocol === test.protocol,
+      );
+    }
     case 'unread':
       return 0n;
   }
@@ -81,8 +92,11 @@ function member(
     const isMember = has(set, keyOf(test.key, path, asked.protocol, ''), path.at);
     return isMember !== test.not ? clients : 0n;
   }
+  const own = keyOf(test.key.slice(0, -1), path, asked.protocol, '');
+  const nets = (test.key.at(-1) === 'source' && set.nets?.get(own)) || [];
   return those(asked, clients, ({ source, at }) => {
-    return has(set, keyOf(test.key, path, asked.protocol, source), at) !== test.not;
+    const key = keyOf(test.key, path, asked.protocol, source);
+    return (has(set, key, at) || isIn(nets, at)) !== test.not;
   });
 }
 

@@ -36,10 +36,19 @@ function received(asked: Matching, start: Path): readonly Path[] {
   const found: Path[] = [];
   for (const path of through(asked, 'prerouting', [start])) {
     if (path.end !== 'accept') found.push(path);
-    else if (asked.world.isLocal(path.address)) found.push(...through(asked, 'input', [path]));
+    else if (asked.world.isLocal(path.address)) found.push(...delivered(asked, path));
     else found.push(...through(asked, 'postrouting', through(asked, 'forward', [path])));
   }
   return found;
+}
+
+/** What IPVS translates has come to the node, and leaves it like what the node sends itself. */
+function delivered(asked: Matching, path: Path): readonly Path[] {
+  return through(asked, 'input', [path]).flatMap((one) =>
+    one.end === 'accept' && !asked.world.isLocal(one.address)
+      ? through(asked, 'postrouting', through(asked, 'output', [one]))
+      : [one],
+  );
 }
 
 function leaving(asked: Matching, start: Path): readonly Path[] {

@@ -13,12 +13,24 @@ export interface VirtualServer {
   readonly protocol: 'TCP' | 'UDP' | 'SCTP';
   readonly address: string;
   readonly port: number;
+  /** `rr` */
+  readonly scheduler: string;
+  /** Clients keep their endpoint for this time, in jiffies; undefined: they do not. */
+  readonly persistence?: Persistence;
   readonly realServers: readonly RealServer[];
+}
+
+export interface Persistence {
+  readonly jiffies: number;
+  /** Each address is a client; else those of one network are. */
+  readonly isByAddress: boolean;
 }
 
 export interface RealServer {
   /** `10.1.0.5:8080` */
   readonly endpoint: string;
+  /** `Masq`, `Local`, `Route`, `Tunnel` */
+  readonly method: string;
   /** 0: it gets no new connections. */
   readonly weight: number;
 }
@@ -61,26 +73,36 @@ export function parseSets(saved: string): readonly IpSet[] {
 }
 
 const ENDPOINT = String.raw`(\[[0-9a-f:]+\]|[0-9A-F]{8}):([0-9A-F]{4})`;
-const SERVER = new RegExp(`^(TCP|UDP|SCTP) +${ENDPOINT} `);
-const REAL = new RegExp(String.raw`^ +-> ${ENDPOINT} +\S+ +(\d+) `);
+const SERVER = new RegExp(
+  String.raw`^(TCP|UDP|SCTP) +${ENDPOINT} (\S+)(?:.* persistent (\d+) (\w+))?`,
+);
+const REAL = new RegExp(String.raw`^ +-> ${ENDPOINT} +(\S+) +(\d+) `);
+/** In IPv4 the mask, in IPv6 the length of the prefix, in the other byte order. */
+const ONE_ADDRESS = /^(?:FFFFFFFF|80000000)$/;
 
 /** Of /proc/net/ip_vs, where addresses and ports are hexadecimal; virtual servers of a firewall mark have none. */
 export function parseVirtualServers(table: string): readonly VirtualServer[] {
   const servers: VirtualServer[] = [];
   let current: RealServer[] | undefined;
   for (const line of table.split('\n')) {
-    const [isReal, at = '', atPort = '', weight] = REAL.exec(line) ?? [];
+    const [isReal, at = '', atPort = '', method = '', weight] = REAL.exec(line) ?? [];
     if (isReal !== undefined) {
       const endpoint = hostPort(addressOf(at), Number.parseInt(atPort, 16));
-      current?.push({ endpoint, weight: Number(weight) });
+      current?.push({ endpoint, method, weight: Number(weight) });
       continue;
     }
-    const [, protocol, address = '', port = ''] = SERVER.exec(line) ?? [];
+    const [, protocol, address = '', port = '', scheduler = '', jiffies, mask = ''] =
+      SERVER.exec(line) ?? [];
     current = undefined;
     if (!isProtocol(protocol)) continue;
     current = [];
     const of = { address: addressOf(address), port: Number.parseInt(port, 16) };
-    servers.push({ protocol, ...of, realServers: current });
+    const persistence = { jiffies: Number(jiffies), isByAddress: ONE_ADDRESS.test(mask) };
+    servers.push({
+      ...{ protocol, ...of, scheduler },
+      ...(jiffies !== undefined && { persistence }),
+      realServers: current,
+    });
   }
   return servers;
 }
@@ -121,10 +143,10 @@ export function parseAddresses(json: string): readonly string[] {
     .flatMap(({ local }) => (local === undefined ? [] : [canonicalAddress(local) ?? local]));
 }
 
-const nameOf = ({ protocol, address, port }: VirtualServer): string =>
+export const nameOf = ({ protocol, address, port }: VirtualServer): string =>
   `${protocol} ${hostPort(address, port)}`;
 
-const isKubeProxys = (state: IpvsState): ((server: VirtualServer) => boolean) => {
+export const isKubeProxys = (state: IpvsState): ((server: VirtualServer) => boolean) => {
   const addresses = new Set(state.addresses);
   const nodePorts = new Set(state.sets.flatMap(nodePortsOf));
   return ({ protocol, address, port }) =>

@@ -45,7 +45,7 @@ export function chosenOf(found: readonly FoundRules[], families: Iterable<Family
   const [name, ...others] = new Set(rules.map((one) => one.name));
   if (name === undefined) {
     const problem =
-      'this node has no rules of kube-proxy in iptables or nftables to compare with: start kube-proxy in one of these modes (ipvs cannot be compared)';
+      'this node has no rules of kube-proxy to compare with: start kube-proxy in mode iptables, nftables or ipvs';
     return { problem };
   }
   if (own !== undefined) {

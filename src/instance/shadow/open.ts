@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Composes what an agent with --shadow does beside planning.
-import { existsSync } from 'node:fs';
 import type { Agent } from '../../agent/agent.ts';
 import { withoutOwnAnnotations } from '../../compare/plain.ts';
-import { IPVS_DEVICE } from '../../engines/kube-proxy/ipvs.ts';
-import { FairleadError, reasonOf } from '../../errors.ts';
+import { reasonOf } from '../../errors.ts';
 import { isLoopback } from '../../lib/ip.ts';
 import type { Logger } from '../../log.ts';
 import { FAMILIES, type ObjectChange } from '../../model/types.ts';
@@ -14,7 +12,7 @@ import { createPlanner } from '../../plan/planner.ts';
 import type { Plan, PlanSettings } from '../../plan/types.ts';
 import { SYSTEM_CLOCK } from '../../sys/clock.ts';
 import type { NodeAddresses } from '../../sys/netlink/node-addresses.ts';
-import { type FoundRules, rulesOnNode, rulesVersion } from './read-rules.ts';
+import { rulesOnNode, rulesVersion } from './read-rules.ts';
 import { recordPath, writeRecord } from './record.ts';
 import { Shadow } from './shadow.ts';
 
@@ -31,16 +29,6 @@ export interface ShadowFollower {
   view(): ShadowView;
   close(): void;
 }
-
-/** Throws BAD_OPTION: nobody can compare with virtual servers. */
-const readRules = async (): Promise<readonly FoundRules[]> => {
-  if (existsSync(`/sys/class/net/${IPVS_DEVICE}`))
-    throw new FairleadError(
-      'BAD_OPTION',
-      `kube-proxy has mode ipvs here (the device ${IPVS_DEVICE}), which cannot be compared: compare on a node with mode iptables or nftables`,
-    );
-  return rulesOnNode(FAMILIES);
-};
 
 export function openShadow(
   { waitMs }: ShadowSettings,
@@ -70,7 +58,7 @@ export function openShadow(
   };
   const shadow = new Shadow({
     ...{ waitMs, rulesVersion, clock: SYSTEM_CLOCK, log },
-    readRules,
+    readRules: () => rulesOnNode(FAMILIES),
     plans: () => {
       const { plan, isReady } = agent.state();
       return plan === undefined || plain === undefined || !isReady ? undefined : { plan, plain };

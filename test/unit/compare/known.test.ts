@@ -19,15 +19,25 @@ test('a Service without endpoints that rules do not refuse is no unknown port', 
 
 const known = (name: string) => KNOWN.find((one) => one.name === name)!;
 
+const askedTwice = (verdict: string, device?: string, backends: readonly string[] = []) => {
+  const claim = { isContested: true, endpoints: new Set(['10.1.1.5:8080', '10.1.2.5:8080']) };
+  const rules = { verdict, backends: backends.map((text) => ({ text })) };
+  return { ...seen(''), claim, rules, clients: [{ device }] } as unknown as Seen;
+};
+
 test('an address for which two Services ask, and that nobody answers, is no conflict', () => {
-  const found = (verdict: string, device?: string) => {
-    const more = { claim: { isContested: true }, rules: { verdict }, clients: [{ device }] };
-    return { ...seen(''), ...more } as unknown as Seen;
-  };
-  expect(known('conflict-undefined').holds(found('forward', 'eth0'))).toBe(true);
-  expect(known('conflict-undefined').holds(found('none', 'eth0'))).toBe(false);
+  const { holds } = known('conflict-undefined');
+  expect(holds(askedTwice('forward', 'eth0'))).toBe(true);
+  expect(holds(askedTwice('none', 'eth0'))).toBe(false);
   // A Service without endpoints, for what the node itself sends.
-  expect(known('conflict-undefined').holds(found('none'))).toBe(true);
+  expect(holds(askedTwice('none'))).toBe(true);
+});
+
+test('an address for which two Services ask, and that an endpoint of neither answers, is a defect', () => {
+  const { holds } = known('conflict-undefined');
+  expect(holds(askedTwice('forward', 'eth0', ['10.1.2.5:8080']))).toBe(true);
+  expect(holds(askedTwice('mixed', 'eth0', ['10.1.2.5:8080', 'drop']))).toBe(true);
+  expect(holds(askedTwice('forward', 'eth0', ['10.1.2.5:8080', '10.1.9.9:8080']))).toBe(false);
 });
 
 test.each([

@@ -61,7 +61,9 @@ test('without rules of a proxy it says so', async () => {
   expect(await compare()).toMatchObject({
     code: 4,
     stdout: '',
-    stderr: expect.stringContaining('this node has no rules of a proxy in iptables or nftables'),
+    stderr: expect.stringContaining(
+      'this node has no rules of a proxy in iptables, nftables or ipvs',
+    ),
   });
 });
 

@@ -14,7 +14,7 @@ import {
 const PROC = `IP Virtual Server version 1.2.1 (size=4096)
 Prot LocalAddress:Port Scheduler Flags
   -> RemoteAddress:Port Forward Weight ActiveConn InActConn
-TCP  0A600001:01BB rr persistent 10800
+TCP  0A600001:01BB rr  persistent 10800 FFFFFFFF
   -> AC120002:192B      Masq    1      0          0
   -> AC120003:192B      Masq    0      2          0
 UDP  [fd00:0096:0000:0000:0000:0000:0000:000a]:0035 rr
@@ -51,10 +51,13 @@ const state: IpvsState = {
 
 test('virtual servers, with their real servers; those of firewall marks have no address', () => {
   expect(state.servers.map((one) => ({ ...one, realServers: one.realServers.length }))).toEqual([
-    { protocol: 'TCP', address: '10.96.0.1', port: 443, realServers: 2 },
-    { protocol: 'UDP', address: 'fd00:96::a', port: 53, realServers: 1 },
-    { protocol: 'TCP', address: '192.168.0.1', port: 30100, realServers: 1 },
-    { protocol: 'TCP', address: '192.168.0.200', port: 80, realServers: 0 },
+    {
+      ...{ protocol: 'TCP', address: '10.96.0.1', port: 443, scheduler: 'rr', realServers: 2 },
+      persistence: { jiffies: 10_800, isByAddress: true },
+    },
+    { protocol: 'UDP', address: 'fd00:96::a', port: 53, scheduler: 'rr', realServers: 1 },
+    { protocol: 'TCP', address: '192.168.0.1', port: 30100, scheduler: 'rr', realServers: 1 },
+    { protocol: 'TCP', address: '192.168.0.200', port: 80, scheduler: 'wlc', realServers: 0 },
   ]);
 });
 

@@ -41,8 +41,8 @@ test('sets and device of IPVS stay while a virtual server does: they tell whose 
   const steps = ipvsRemoval({
     sets: [{ name: 'KUBE-NODE-PORT-TCP', entries: ['30080'] }],
     servers: [
-      { protocol: 'TCP', address: '10.96.0.10', port: 80, realServers: [] },
-      { protocol: 'TCP', address: '192.0.2.11', port: 30_080, realServers: [] },
+      { protocol: 'TCP', address: '10.96.0.10', port: 80, scheduler: 'rr', realServers: [] },
+      { protocol: 'TCP', address: '192.0.2.11', port: 30_080, scheduler: 'rr', realServers: [] },
     ],
     addresses: ['10.96.0.10'],
   });

@@ -12,7 +12,10 @@ const answer = (verdict: Answer['verdict']): Answer => ({
 const difference = (service: string | undefined, over: Partial<Difference> = {}): Difference => ({
   family: 'IPv4',
   destination: { address: '10.96.0.10', port: 80, protocol: 'TCP' },
-  claim: service === undefined ? undefined : { service, isContested: false, rejected: [] },
+  claim:
+    service === undefined
+      ? undefined
+      : { service, isContested: false, endpoints: new Set<string>(), rejected: [] },
   clients: [],
   part: 'verdict',
   answers: [answer('reject'), answer('drop')],
