@@ -2,9 +2,11 @@
 // Of relay.bench.mjs: the dataplane, with a Service for each port of the server.
 import { userspaceCapabilities } from '../../build/js/engines/capabilities.js';
 import { createUserspaceDataplane } from '../../build/js/engines/userspace/kernel/dataplane.js';
+import { filesOf } from '../../build/js/engines/userspace/kernel/files.js';
 import { relayedTcp } from '../../build/js/engines/userspace/kernel/relayed-tcp.js';
 import { streamedTcp } from '../../build/js/engines/userspace/kernel/tcp.js';
 import { SYSTEM_CLOCK } from '../../build/js/sys/clock.js';
+import { limitOfFiles } from '../../build/js/sys/process/files.js';
 
 const { ports, relay } = JSON.parse(process.argv[2]);
 const RULE = { scope: 'cluster', whenEmpty: 'reject', masquerade: false };
@@ -42,7 +44,8 @@ const dataplane = createUserspaceDataplane({
   clock: SYSTEM_CLOCK,
   memory: { read: () => ({ ports: new Map(), addresses: new Set() }), write: () => true },
   listenTcp: relay === 'streams' ? streamedTcp : relayedTcp(),
-  onShed: (most) => console.error(`reset: more than ${most} connections`),
+  files: filesOf(await limitOfFiles()),
+  onShed: (why) => console.error(`refused: too few ${why}`),
   addresses: undefined,
 });
 const { failed } = await dataplane.sync(plan, 'all', []);

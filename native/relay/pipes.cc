@@ -10,15 +10,13 @@
 namespace fairlead {
 namespace {
 
-// Connections beyond these copy their bytes, which takes no file.
-constexpr size_t kMostTaken = 64;
 constexpr size_t kMostFree = 16;
 constexpr int kPipeBytes = 1 << 20;
 
 }  // namespace
 
 std::optional<Pipe> PipePool::Take() {
-  if (taken_ >= kMostTaken) return std::nullopt;
+  if (taken_ >= most_) return std::nullopt;
   if (!free_.empty()) {
     Pipe pipe = std::move(free_.back());
     free_.pop_back();

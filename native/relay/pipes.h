@@ -18,6 +18,8 @@ struct Pipe {
 
 class PipePool {
  public:
+  // Of those that are taken at a time.
+  void Limit(size_t most) { most_ = most; }
   // Nothing if too many are in use, or no more files can be opened.
   std::optional<Pipe> Take();
   // An empty one.
@@ -27,6 +29,7 @@ class PipePool {
 
  private:
   std::vector<Pipe> free_;
+  size_t most_ = 0;
   size_t taken_ = 0;
 };
 

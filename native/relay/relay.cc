@@ -14,14 +14,24 @@ namespace {
 
 constexpr uint32_t kConnectTimeoutMs = 60'000;
 // Files of the process that are none of a connection's: its own, listeners, pipes, UDP flows.
-constexpr uint64_t kOtherFiles = 512;
+constexpr uint32_t kOtherFiles = 512;
+constexpr uint32_t kMostPipes = 64;
+
+uint32_t MostFiles() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
+  return static_cast<uint32_t>(std::min<uint64_t>(limit.rlim_cur, uint64_t{1} << 31));
+}
 
 // A connection costs two files.
 uint32_t ConnectionsByFiles() {
-  rlimit limit = {};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
-  uint64_t files = std::min<uint64_t>(limit.rlim_cur, uint64_t{1} << 31);
-  return static_cast<uint32_t>(files > 2 * kOtherFiles ? (files - kOtherFiles) / 2 : files / 4);
+  uint32_t files = MostFiles();
+  return files > 2 * kOtherFiles ? (files - kOtherFiles) / 2 : files / 4;
+}
+
+// A sixteenth of all files at most: a pipe costs two.
+uint32_t PipesByFiles() {
+  return std::min(kMostPipes, std::max(1U, MostFiles() / 32));
 }
 
 void StopWithEnvironment(void* loop) {
@@ -50,6 +60,7 @@ Napi::Value OpenRelay(const Napi::CallbackInfo& info) {
       args.Uint32Or(args.Option(0, "connectTimeoutMs"), "connectTimeoutMs", kConnectTimeoutMs);
   options.most_connections =
       args.Uint32Or(args.Option(0, "mostConnections"), "mostConnections", ConnectionsByFiles());
+  options.most_pipes = PipesByFiles();
   Napi::Function on_events = args.Callback(args.At(1), "onEvents");
   if (!args.ok()) return {};
   auto loop = std::make_shared<RelayLoop>(options);

@@ -28,11 +28,15 @@ struct RelayOptions {
   uint32_t connect_timeout_ms;
   // Others are reset.
   uint32_t most_connections;
+  // Connections beyond these copy their bytes, which takes no file.
+  uint32_t most_pipes;
 };
 
 class RelayLoop {
  public:
-  explicit RelayLoop(RelayOptions options) : options_(options) {}
+  explicit RelayLoop(RelayOptions options) : options_(options) {
+    parts_.pipes.Limit(options.most_pipes);
+  }
   ~RelayLoop() { Stop(); }
   // False with errno set on failure.
   bool Open();

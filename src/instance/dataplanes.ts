@@ -181,7 +181,7 @@ async function ownSockets(
 ): Promise<ComposedDataplane> {
   const { openUserspaceDataplane } = await import('../engines/userspace/kernel/open.ts');
   const addsAddresses = holds({ status: ownStatus() }, 'CAP_NET_ADMIN');
-  return createRouter([openUserspaceDataplane({ runDir, addsAddresses }, log)], fallback);
+  return createRouter([await openUserspaceDataplane({ runDir, addsAddresses }, log)], fallback);
 }
 
 export { recordedAddresses, removeRecorded };

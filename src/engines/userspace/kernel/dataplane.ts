@@ -23,9 +23,10 @@ import { destinationOf, type Listener, listenersOf } from '../listeners/listener
 import type { PortMap } from '../listeners/port-map.ts';
 import { connectionsOf, viewsOf } from '../listeners/view.ts';
 import type { AddressKeeper } from './addresses.ts';
+import { FILES_OF, type Files, type Shortage, withFile } from './files.ts';
 import { Live, type LiveParts } from './live.ts';
 import type { Memory } from './memory.ts';
-import type { Chosen, ListenTcp } from './tcp.ts';
+import type { Bound, Chosen, ListenAddress, ListenTcp } from './tcp.ts';
 import { listenUdp } from './udp.ts';
 
 export interface UserspaceParts {
@@ -36,8 +37,9 @@ export interface UserspaceParts {
   readonly listenTcp: ListenTcp;
   /** Resets the connections of TCP; absent: they end with the process. */
   readonly endTcp?: (() => void) | undefined;
-  /** Connections are reset because there are too many: called for each. @param most that can be open */
-  readonly onShed: (most: number) => void;
+  readonly files: Files;
+  /** A connection or a flow is refused because the process lacks something for it. */
+  readonly onShed: (why: Shortage) => void;
   /** undefined: no addresses may be added, ports of 127.0.0.1 stand for them. */
   readonly addresses: AddressKeeper | undefined;
 }
@@ -78,10 +80,7 @@ class UserspaceDataplane implements Dataplane {
     });
     this.#liveParts = {
       choose: (listener, connecting) => this.#choose(listener, connecting),
-      listen: ({ protocol, key }, place, choose) =>
-        protocol === 'TCP'
-          ? parts.listenTcp(place, choose, (most) => this.#shed(key, most))
-          : listenUdp(place, choose, clock),
+      listen: (listener, place, choose) => this.#listen(listener, place, choose),
       takenBy: (listener) => this.#portsBeside(listener),
     };
   }
@@ -236,16 +235,32 @@ class UserspaceDataplane implements Dataplane {
     return new Set(others.flatMap(([, { mappedPort }]) => mappedPort ?? []));
   }
 
-  #shed(listener: string, most: number): void {
+  async #listen(
+    { protocol, key }: Listener,
+    place: ListenAddress,
+    choose: (connecting: Connecting) => Chosen,
+  ): Promise<Bound> {
+    const { files, listenTcp, clock } = this.#parts;
+    const shed = (why: Shortage): void => this.#shed(key, why);
+    return await withFile<Bound>(files, () =>
+      protocol === 'TCP' ? listenTcp(place, choose, shed) : listenUdp(place, choose, shed, clock),
+    );
+  }
+
+  #shed(listener: string, why: Shortage): void {
     this.#counts.of(listener).refused += 1;
-    this.#parts.onShed(most);
+    this.#parts.onShed(why);
   }
 
   #choose(listener: Listener, connecting: Connecting): Chosen {
     const count = this.#counts.of(listener.key);
     if (this.#plan === undefined) return { kind: 'reject' };
+    const { files } = this.#parts;
+    const cost = FILES_OF[listener.protocol];
+    if (!files.take(cost)) return { kind: 'full' };
     const choice = this.#chooser.choose(this.#plan, listener, connecting);
     if (choice.kind !== 'forward') {
+      files.give(cost);
       if (choice.kind === 'drop') count.dropped += 1;
       else count.refused += 1;
       return choice;
@@ -253,7 +268,11 @@ class UserspaceDataplane implements Dataplane {
     count.connections += 1;
     if (choice.isRemembered) count.affinityHits += 1;
     const { backend } = choice;
-    const ended = this.#counts.opened(listener.port.key, backendText(backend));
+    const uncount = this.#counts.opened(listener.port.key, backendText(backend));
+    const ended = (): void => {
+      files.give(cost);
+      uncount();
+    };
     const first = firstBytes(listener, connecting);
     return { kind: 'forward', backend, ended, ...(first && { first }) };
   }

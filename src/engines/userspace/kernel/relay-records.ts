@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events of the addon's relay, and answers to its questions: their bytes, as native/types/network.d.ts has them. Pure.
+import { getSystemErrorName } from 'node:util';
 import { addressText, writeAddress } from '../../../lib/address-bytes.ts';
 import type { Backend } from '../../../plan/types.ts';
 
@@ -20,6 +21,8 @@ export interface RelayEvent {
   /** Canonical; empty unless it asks. */
   readonly client: string;
   readonly clientPort: number;
+  /** `ended`: why there was no connection to the backend, as `EMFILE`; else empty. */
+  readonly error: string;
 }
 
 /** @param bytes at the start of a buffer of their own */
@@ -36,10 +39,13 @@ export function relayEvents(bytes: Uint8Array): readonly RelayEvent[] {
       listener: words[at / 4 + 2] ?? 0,
       client: kind === 'asked' ? addressText(bytes.subarray(at + 16, at + 16 + size)) : '',
       clientPort: shorts[at / 2 + 1] ?? 0,
+      error: nameOf(words[at / 4 + 3] ?? 0),
     });
   }
   return events;
 }
+
+const nameOf = (errno: number): string => (errno === 0 ? '' : getSystemErrorName(-errno));
 
 export interface RelayAnswer {
   readonly connection: number;

@@ -5,6 +5,7 @@ import { addressBytes } from '../../../lib/address-bytes.ts';
 import { familyOf } from '../../../lib/ip.ts';
 import { openRelay, type Relay } from '../../../sys/native.ts';
 import type { Connecting } from '../choice/verdict.ts';
+import { type Shortage, shortageOf } from './files.ts';
 import { type RelayAnswer, type RelayEvent, relayAnswers, relayEvents } from './relay-records.ts';
 import type { Bound, Chosen, ListenAddress, ListenTcp } from './tcp.ts';
 
@@ -37,14 +38,18 @@ export const relayedTcp = (options: RelayOptions = {}): ListenTcp =>
 interface Asked {
   readonly address: string;
   readonly choose: (connecting: Connecting) => Chosen;
-  readonly shed: (most: number) => void;
+  readonly shed: (why: Shortage) => void;
+}
+
+interface Open extends Pick<Asked, 'shed'> {
+  readonly ended: () => void;
 }
 
 class Relaying {
   readonly #options: RelayOptions;
   readonly #listeners = new Map<number, Asked>();
   /** Connections that have a backend: what is to be called at their ends. */
-  readonly #open = new Map<number, () => void>();
+  readonly #open = new Map<number, Open>();
   #relay: Relay | undefined;
 
   constructor(options: RelayOptions) {
@@ -72,7 +77,7 @@ class Relaying {
     const ended = [...this.#open.values()];
     this.#open.clear();
     this.#closeIfIdle();
-    for (const end of ended) end();
+    for (const one of ended) one.ended();
   }
 
   #opened(): Relay {
@@ -98,21 +103,30 @@ class Relaying {
       const { kind, connection, listener } = event;
       if (kind === 'asked') answers.push(this.#answer(event));
       else if (kind === 'shed') {
-        this.#listeners.get(listener)?.shed(this.#relay?.mostConnections ?? 0);
+        this.#listeners.get(listener)?.shed('files');
       } else {
-        this.#open.get(connection)?.();
-        this.#open.delete(connection);
+        this.#ended(connection, event.error);
       }
     }
     this.#relay?.answer(relayAnswers(answers));
     this.#closeIfIdle();
   }
 
+  #ended(connection: number, error: string): void {
+    const open = this.#open.get(connection);
+    this.#open.delete(connection);
+    const shortage = shortageOf(error);
+    if (shortage !== undefined) open?.shed(shortage);
+    open?.ended();
+  }
+
   #answer({ connection, listener, client, clientPort }: RelayEvent): RelayAnswer {
     const asked = this.#listeners.get(listener);
     const chosen = asked?.choose({ client, clientPort, local: asked.address });
-    if (chosen?.kind !== 'forward') return { connection, backend: undefined };
-    this.#open.set(connection, chosen.ended);
+    if (chosen?.kind === 'full') asked?.shed('files');
+    if (asked === undefined || chosen?.kind !== 'forward')
+      return { connection, backend: undefined };
+    this.#open.set(connection, { ended: chosen.ended, shed: asked.shed });
     return { connection, backend: chosen.backend, first: chosen.first };
   }
 }

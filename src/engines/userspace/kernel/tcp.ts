@@ -4,6 +4,8 @@
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import type { Backend } from '../../../plan/types.ts';
 import type { Connecting } from '../choice/verdict.ts';
+import { codeOf } from './failure.ts';
+import { type Shortage, shortageOf } from './files.ts';
 import { relay } from './relay.ts';
 
 /** A choice that is counted: `ended` is called once. */
@@ -15,7 +17,9 @@ export type Chosen =
       /** What the backend gets before the client's bytes. */
       readonly first?: Uint8Array;
     }
-  | { readonly kind: 'reject' | 'drop' };
+  | { readonly kind: 'reject' | 'drop' }
+  /** No files are left. */
+  | { readonly kind: 'full' };
 
 export interface Bound {
   readonly port: number;
@@ -30,22 +34,22 @@ export interface ListenAddress {
 
 /**
  * Rejects with the error of the system call.
- * @param shed called for each connection that is reset for lack of files, with the number of those that can be open
+ * @param shed called for each connection that is reset because the process lacks something for it
  */
 export type ListenTcp = (
   place: ListenAddress,
   choose: (connecting: Connecting) => Chosen,
-  shed: (most: number) => void,
+  shed: (why: Shortage) => void,
 ) => Promise<Bound>;
 
 const BACKLOG = 4096;
 /** As long as the kernel tries with tcp_syn_retries 5; a client gives up sooner. */
 const CONNECT_MS = 60_000;
 
-export const streamedTcp: ListenTcp = async ({ address, port }, choose) => {
+export const streamedTcp: ListenTcp = async ({ address, port }, choose, shed) => {
   const server = createServer(
     { allowHalfOpen: true, noDelay: true, keepAlive: true, pauseOnConnect: true },
-    (client) => accepted(client, choose),
+    (client) => accepted(client, choose, shed),
   );
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
@@ -54,7 +58,7 @@ export const streamedTcp: ListenTcp = async ({ address, port }, choose) => {
     );
   });
   // Of single connections, as when files run out: others go on.
-  server.on('error', () => undefined);
+  server.on('error', (error) => report(error, shed));
   return { port: portOf(server), close: () => void server.close() };
 };
 
@@ -63,7 +67,16 @@ function portOf(server: Server): number {
   return typeof address === 'object' ? (address?.port ?? 0) : 0;
 }
 
-function accepted(client: Socket, choose: (connecting: Connecting) => Chosen): void {
+function report(error: unknown, shed: (why: Shortage) => void): void {
+  const shortage = shortageOf(codeOf(error));
+  if (shortage !== undefined) shed(shortage);
+}
+
+function accepted(
+  client: Socket,
+  choose: (connecting: Connecting) => Chosen,
+  shed: (why: Shortage) => void,
+): void {
   const { remoteAddress, remotePort, localAddress } = client;
   const lost = (): void => void client.destroy();
   client.on('error', lost);
@@ -72,6 +85,7 @@ function accepted(client: Socket, choose: (connecting: Connecting) => Chosen): v
     return;
   }
   const chosen = choose({ client: remoteAddress, clientPort: remotePort, local: localAddress });
+  if (chosen.kind === 'full') shed('files');
   if (chosen.kind !== 'forward') {
     client.resetAndDestroy();
     return;
@@ -82,7 +96,8 @@ function accepted(client: Socket, choose: (connecting: Connecting) => Chosen): v
     // A peer that has vanished would cost two files for ever.
     ...{ noDelay: true, keepAlive: true },
   });
-  const failed = (): void => {
+  const failed = (error: Error): void => {
+    report(error, shed);
     client.resetAndDestroy();
     backend.destroy();
     ended();

@@ -5,6 +5,8 @@ import { createSocket, type RemoteInfo, type Socket } from 'node:dgram';
 import type { Clock } from '../../../lib/clock.ts';
 import { backendText } from '../choice/balancer.ts';
 import type { Connecting } from '../choice/verdict.ts';
+import { codeOf } from './failure.ts';
+import { type Shortage, shortageOf } from './files.ts';
 import type { Bound, Chosen } from './tcp.ts';
 
 /** As conntrack has them: nf_conntrack_udp_timeout and nf_conntrack_udp_timeout_stream. */
@@ -34,6 +36,7 @@ interface Flow {
 export async function listenUdp(
   { address, port }: { readonly address: string; readonly port: number },
   choose: (connecting: Connecting) => Chosen,
+  shed: (why: Shortage) => void,
   clock: Clock,
 ): Promise<UdpBound> {
   const type = address.includes(':') ? 'udp6' : 'udp4';
@@ -47,13 +50,14 @@ export async function listenUdp(
   });
   // Answers that a client refuses.
   server.on('error', () => undefined);
-  return new Flows(server, { address, type, choose, clock });
+  return new Flows(server, { address, type, choose, shed, clock });
 }
 
 interface FlowsParts {
   readonly address: string;
   readonly type: 'udp4' | 'udp6';
   readonly choose: (connecting: Connecting) => Chosen;
+  readonly shed: (why: Shortage) => void;
   readonly clock: Clock;
 }
 
@@ -93,11 +97,13 @@ class Flows implements UdpBound {
   }
 
   #begin(key: string, from: RemoteInfo): Flow | undefined {
-    const { address: local, type, choose, clock } = this.#parts;
-    const chosen = choose({ client: from.address, clientPort: from.port, local });
+    const { address: local, type, choose, shed, clock } = this.#parts;
+    const connecting = { client: from.address, clientPort: from.port, local };
+    if (this.#flows.size >= MOST_FLOWS) this.#endOldest();
+    let chosen = choose(connecting);
+    if (chosen.kind === 'full' && this.#endOldest()) chosen = choose(connecting);
+    if (chosen.kind === 'full') shed('files');
     if (chosen.kind !== 'forward') return undefined;
-    const [oldest] = this.#flows.keys();
-    if (this.#flows.size >= MOST_FLOWS && oldest !== undefined) this.#end(oldest);
     const { backend, ended } = chosen;
     const socket = createSocket(type);
     const flow: Flow = {
@@ -106,7 +112,11 @@ class Flows implements UdpBound {
     };
     this.#flows.set(key, flow);
     // Its port is closed, or the file could not be opened: the next datagram is a new flow.
-    socket.on('error', () => this.#flows.get(key) === flow && this.#end(key));
+    socket.on('error', (error) => {
+      const shortage = shortageOf(codeOf(error));
+      if (shortage !== undefined) shed(shortage);
+      if (this.#flows.get(key) === flow) this.#end(key);
+    });
     socket.on('message', (answer) => {
       flow.isAnswered = true;
       flow.lastMs = clock.monotonicMs();
@@ -119,6 +129,13 @@ class Flows implements UdpBound {
     });
     socket.connect(backend.port, backend.address);
     return flow;
+  }
+
+  /** Of the clients of this listener; false: there is none. */
+  #endOldest(): boolean {
+    const [oldest] = this.#flows.keys();
+    if (oldest !== undefined) this.#end(oldest);
+    return oldest !== undefined;
   }
 
   #end(key: string): void {

@@ -6,6 +6,7 @@ import { userspaceCapabilities } from '../../../../src/engines/capabilities.ts';
 import type { Dataplane } from '../../../../src/engines/dataplane.ts';
 import type { AddressKeeper } from '../../../../src/engines/userspace/kernel/addresses.ts';
 import { createUserspaceDataplane } from '../../../../src/engines/userspace/kernel/dataplane.ts';
+import { filesOf, type Shortage } from '../../../../src/engines/userspace/kernel/files.ts';
 import type { Remembered } from '../../../../src/engines/userspace/kernel/memory.ts';
 import { type ListenTcp, streamedTcp } from '../../../../src/engines/userspace/kernel/tcp.ts';
 import type { Clock } from '../../../../src/lib/clock.ts';
@@ -38,7 +39,9 @@ export interface OpenedParts {
   readonly addresses?: AddressKeeper;
   readonly listenTcp?: ListenTcp;
   readonly endTcp?: () => void;
-  readonly onShed?: (most: number) => void;
+  readonly onShed?: (why: Shortage) => void;
+  /** Of the process. */
+  readonly limit?: number;
 }
 
 export function opened({
@@ -48,6 +51,7 @@ export function opened({
   listenTcp = streamedTcp,
   endTcp,
   onShed = () => undefined,
+  limit = 4096,
 }: OpenedParts = {}): {
   readonly dataplane: Dataplane;
   readonly remembered: () => Remembered;
@@ -64,7 +68,7 @@ export function opened({
         return true;
       },
     },
-    ...{ addresses, listenTcp, endTcp, onShed },
+    ...{ addresses, listenTcp, endTcp, onShed, files: filesOf(limit) },
   });
   return { dataplane: tracked(dataplane), remembered: () => kept };
 }

@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
+import type { Shortage } from '../../../../src/engines/userspace/kernel/files.ts';
 import { relayedTcp } from '../../../../src/engines/userspace/kernel/relayed-tcp.ts';
 import { type ListenTcp, streamedTcp } from '../../../../src/engines/userspace/kernel/tcp.ts';
 import type { Backend, Plan } from '../../../../src/plan/types.ts';
@@ -208,10 +209,10 @@ describe.each(RELAYS)('relayed by %s', (_name, listenTcp) => {
 });
 
 test('connections beyond the limit of files are reset, counted as refused, and reported', async () => {
-  const most: number[] = [];
+  const short: Shortage[] = [];
   const { dataplane } = over.opened({
     listenTcp: relayedTcp({ mostConnections: 1 }),
-    onShed: (limit) => most.push(limit),
+    onShed: (why) => short.push(why),
   });
   await dataplane.sync(web([await named('a')]), 'all', []);
   const address = await reachedAt(dataplane);
@@ -220,7 +221,7 @@ test('connections beyond the limit of files are reset, counted as refused, and r
     throw (await once(socket, 'error'))[0];
   });
   await expect(reset).rejects.toMatchObject({ code: 'ECONNRESET' });
-  await untilHolds(() => expect(most).toEqual([1]));
+  await untilHolds(() => expect(short).toEqual(['files']));
   const { frontends } = await dataplane.snapshot();
   expect(frontends[0]).toMatchObject({ connections: 1, refused: 1 });
 });
