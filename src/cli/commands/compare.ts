@@ -11,6 +11,7 @@ import { planSide } from '../../compare/sides/plan-side.ts';
 import { type LoadedConfig, loadConfig } from '../../config/load.ts';
 import { diagnosticText } from '../../config/types.ts';
 import { EXIT } from '../../errors.ts';
+import { recordedAddresses } from '../../instance/dataplanes.ts';
 import { familyOf } from '../../lib/ip.ts';
 import { createLogger, type Logger } from '../../log.ts';
 import { createPlanner } from '../../plan/planner.ts';
@@ -94,7 +95,7 @@ async function outcomesOf(
   loaded: LoadedConfig,
   log: Logger,
 ): Promise<readonly Outcome[]> {
-  const own = ownAddresses();
+  const own = ownAddresses(loaded.config.own.runDir);
   let plain: Plan | undefined;
   const pairs = await pairsOf({
     names,
@@ -117,13 +118,15 @@ async function outcomesOf(
   });
 }
 
-function ownAddresses(): readonly string[] {
+/** Without addresses of Services that an agent with userspace has added: to the rules of others these are no node's. */
+function ownAddresses(runDir: string): readonly string[] {
+  const added = new Set(recordedAddresses(runDir));
   const network = followNetwork();
   try {
     return nodeAddressesOf(network)
       .current()
       .map(({ address }) => address)
-      .filter((address) => !address.startsWith('127.') && address !== '::1');
+      .filter((one) => !one.startsWith('127.') && one !== '::1' && !added.has(one));
   } finally {
     network.close();
   }
