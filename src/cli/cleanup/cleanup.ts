@@ -28,9 +28,6 @@ export async function cleanupKubeProxy({ dryRun }: { readonly dryRun: boolean })
     if (serving.length > 0) say(`nothing would be removed: ${servingText(serving)}`);
     return;
   }
-  if (scan.leftovers.length === 0 && scan.fairleads.length > 0) {
-    throw new FairleadError('RULES_IN_USE', fairleadsText(scan));
-  }
   await remove(scan);
 }
 

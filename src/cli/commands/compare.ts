@@ -12,6 +12,7 @@ import { planSide } from '../../compare/sides/plan-side.ts';
 import { type LoadedConfig, loadConfig } from '../../config/load.ts';
 import { diagnosticText } from '../../config/types.ts';
 import { EXIT } from '../../errors.ts';
+import { recordedAddresses } from '../../instance/dataplanes.ts';
 import { familyOf } from '../../lib/ip.ts';
 import { createLogger, type Logger } from '../../log.ts';
 import { createPlanner } from '../../plan/planner.ts';
@@ -99,14 +100,14 @@ async function outcomesOf(
   loaded: LoadedConfig,
   log: Logger,
 ): Promise<readonly Outcome[]> {
-  const addresses = (capture?.addresses ?? ownAddresses()).filter(
-    (address) => !address.startsWith('127.') && address !== '::1',
-  );
+  const addresses = capture?.addresses ?? nodesOwn(loaded.config.own.runDir);
   const settings = capture?.settings.plan ?? loaded.config.plan;
   let plain: Plan | undefined;
   const pairs = await pairsOf({
     names,
-    addresses: (family) => ({ own: addresses.filter((one) => familyOf(one) === family) }),
+    addresses: (family) => ({
+      own: addresses.filter((one) => isOfDevices(one) && familyOf(one) === family),
+    }),
     ...(capture && { onNode: () => rulesInCapture(capture) }),
     plan: async () => {
       const changes = capture ? changesIn(capture) : await readObjects(loaded, log, timeoutMs);
@@ -126,4 +127,12 @@ async function outcomesOf(
     const isKept = (found: Difference): boolean => keepsKnown || isUnexplained(found);
     return { pair, comparison: compare(pair, { reasonOf, isKept }) };
   });
+}
+
+const isOfDevices = (address: string): boolean => !/^(?:127\.|::1$)/.test(address);
+
+/** Without addresses of Services that an agent with userspace has added: to the rules of others these are no node's. */
+function nodesOwn(runDir: string): readonly string[] {
+  const added = new Set(recordedAddresses(runDir));
+  return ownAddresses().filter((one) => !added.has(one));
 }

@@ -130,5 +130,6 @@ async function kubectl(
     options,
   );
   if (code === 0) return stdout;
-  throw new Error(`kubectl ${args.join(' ')}: code ${code}: ${stderr.trim()}`);
+  // What a program says that it runs in a container may be on stdout.
+  throw new Error(`kubectl ${args.join(' ')}: code ${code}: ${`${stderr}${stdout}`.trim()}`);
 }

@@ -46,13 +46,12 @@ const MODES = {
   nftables: { mode: 'nftables' },
 } as const satisfies Readonly<Record<string, KubeProxyOptions>>;
 type Mode = keyof typeof MODES;
-type Engine = 'bpf' | 'iptables' | 'nftables' | 'userspace';
+const ENGINES = ['bpf', 'iptables', 'nftables', 'userspace'] as const;
+type Engine = (typeof ENGINES)[number];
 
-const PAIRS: readonly (readonly [Mode, Engine])[] = [
-  ['iptables-nft', 'bpf'],
-  ['iptables-nft', 'nftables'],
-  ['nftables', 'bpf'],
-];
+const PAIRS = (Object.keys(MODES) as Mode[]).flatMap((mode) =>
+  ENGINES.map((engine) => [mode, engine] as const),
+);
 
 /** How the rules of each are saved, a file for each command: to be compared when they are gone. */
 const SAVES: Readonly<Record<Mode, readonly (readonly string[])[]>> = {
@@ -124,10 +123,19 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('from and to kube-p
   const startProxy = async (mode: Mode): Promise<void> => {
     proxy = await startKubeProxy(stage.plane, stage.nodes.topology.nodes[0]!, MODES[mode]);
   };
-  const cleanup = async (...flags: readonly string[]): Promise<string> => {
-    const { stdout, stderr, code } = await runCommand(node.instance, ['cleanup', ...flags]);
+  const cleanup = async (...flags: readonly string[]): Promise<void> => {
+    const { stderr, code } = await runCommand(node.instance, ['cleanup', ...flags]);
     expect([code, stderr]).toEqual([0, '']);
-    return stdout;
+  };
+  /** Chains of iptables are the engine's own by then. */
+  const removeKubeProxys = async (mode: Mode, engine: Engine): Promise<void> => {
+    const done = await runCommand(node.instance, ['cleanup', '--kube-proxy']);
+    const isTaken = mode === 'iptables-nft' && engine === 'iptables';
+    expect(done).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(isTaken ? /^kube-proxy has left nothing/ : /^removed /),
+      stderr: engine === 'iptables' ? expect.stringContaining("fairlead's iptables engine") : '',
+    });
   };
   const untilServed = (): Promise<void> =>
     untilHolds(async () => {
@@ -142,7 +150,8 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('from and to kube-p
   /** Nothing differs but for a known reason. @param sides none: the plan, and the rules of the node */
   const expectSame = async (...sides: readonly string[]): Promise<void> => {
     const kubeconfig = stage.plane.kubeconfig({ identity: 'proxy', from: 'node' });
-    const flags = ['--kubeconfig', kubeconfig, '--hostname-override', 'n1'];
+    const { runDir } = node.instance;
+    const flags = ['--kubeconfig', kubeconfig, '--hostname-override', 'n1', '--run-dir', runDir];
     const { stdout, stderr, code } = await runCommand(node.instance, [
       'compare',
       ...sides,
@@ -178,7 +187,7 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('from and to kube-p
     });
 
   /** eBPF serves sockets beside kube-proxy first. Rules and sockets of the agent serve all, in place of kube-proxy. */
-  async function replaceKubeProxy(engine: Engine): Promise<void> {
+  async function replaceKubeProxy(mode: Mode, engine: Engine): Promise<void> {
     if (engine === 'bpf') {
       await start('--engine', engine, '--devices', 'none');
       await expectSame();
@@ -187,11 +196,13 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('from and to kube-p
     const beside = agent;
     await start('--engine', engine, ...(beside === undefined ? [] : ['--take-over']));
     await beside?.stop();
-    await cleanup('--kube-proxy');
+    await removeKubeProxys(mode, engine);
   }
 
-  async function goBack(mode: Mode): Promise<void> {
+  /** The metrics that say whether kube-proxy has synced are the agent's as long as it has that port. */
+  async function goBack(mode: Mode, engine: Engine): Promise<void> {
     await startProxy(mode);
+    if (engine === 'userspace') await untilHolds(() => expectSame('plan', mode));
     await stop();
     await cleanup('--drain', ...ownPaths(node.instance));
   }
@@ -208,7 +219,7 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('from and to kube-p
     await expectSame();
     const saved = save(mode);
 
-    const there = await trafficDuring(paths, () => replaceKubeProxy(engine));
+    const there = await trafficDuring(paths, () => replaceKubeProxy(mode, engine));
     told(`kube-proxy ${mode}`, engine, there);
     expect(there.failed).toEqual({});
     expect(there.lost).toEqual({ tcp: [], udp: [] });
@@ -216,7 +227,11 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('from and to kube-p
     const rules = OWN_RULES[engine];
     if (rules !== undefined) await expectSame('plan', rules);
 
-    const back = told(engine, `kube-proxy ${mode}`, await trafficDuring(paths, () => goBack(mode)));
+    const back = told(
+      engine,
+      `kube-proxy ${mode}`,
+      await trafficDuring(paths, () => goBack(mode, engine)),
+    );
     const isRelayed = engine === 'userspace';
     const failed = Object.entries(back.failed).filter(
       ([name, { length }]) => !(isRelayed && mayBeLost(name)) || length > WORKERS,
