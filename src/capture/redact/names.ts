@@ -40,16 +40,16 @@ export const isWord = (name: string): boolean =>
   name.length < SHORTEST || WORDS.has(name) || isKept(name) || /^\d+$/.test(name);
 
 export interface Names {
-  /** What stands for it; until `settle` the name itself, which is noted. */
+  /** What stands for it; until `resolve` the name itself, which is noted. */
   alias(name: string): string;
-  settle(): void;
+  resolve(): void;
   /** Those that are replaced, and in texts, too. */
   inTexts(): readonly string[];
 }
 
 export function createNames(): Names {
   const known = new Map<string, string>();
-  let isSettled = false;
+  let isResolved = false;
   const numbered = (at: number, count: number): string =>
     `name-${String(at).padStart(String(count).length, '0')}`;
   return {
@@ -58,11 +58,11 @@ export function createNames(): Names {
       const found = known.get(name);
       if (found !== undefined) return found;
       // One that is met late comes after all others.
-      known.set(name, isSettled ? `name-x${known.size}` : name);
+      known.set(name, isResolved ? `name-x${known.size}` : name);
       return known.get(name) ?? name;
     },
-    settle() {
-      isSettled = true;
+    resolve() {
+      isResolved = true;
       const sorted = [...known.keys()].sort();
       for (const [at, name] of sorted.entries()) known.set(name, numbered(at, sorted.length));
     },

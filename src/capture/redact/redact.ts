@@ -39,7 +39,7 @@ export function redacted(capture: Capture, digest: Digest): Capture {
     );
   const printed = (one: Printed): Printed => ({ ...one, text: printedJson(one.text, loose) });
   structured();
-  names.settle();
+  names.resolve();
   const result: Capture = {
     ...capture,
     isRedacted: true,
