@@ -31,6 +31,8 @@ const WORDS: ReadonlySet<string> = new Set(
   node-process not-served`.split(/\s+/),
 );
 
+export const HIDDEN_TEXT = 'redacted';
+
 export const isKept = (name: string): boolean => KEPT.has(name) || name === '';
 
 /** Too short to find in a text without finding it everywhere. */
@@ -43,6 +45,8 @@ export interface Names {
   /** What stands for it; until `resolve` the name itself, which is noted. */
   alias(name: string): string;
   resolve(): void;
+  /** For a word that may be a name: what stands for it, or a word that says nothing. It is not noted. */
+  hide(word: string): string;
   /** Those that are replaced, and in texts, too. */
   inTexts(): readonly string[];
 }
@@ -66,6 +70,7 @@ export function createNames(): Names {
       const sorted = [...known.keys()].sort();
       for (const [at, name] of sorted.entries()) known.set(name, numbered(at, sorted.length));
     },
+    hide: (word) => (isWord(word) ? word : (known.get(word) ?? HIDDEN_TEXT)),
     inTexts: () => [...known.keys()].filter((name) => !isWord(name)),
   };
 }
