@@ -31,6 +31,8 @@ const WORDS: ReadonlySet<string> = new Set(
   node-process not-served`.split(/\s+/),
 );
 
+export const HIDDEN_TEXT = 'redacted';
+
 export const isKept = (name: string): boolean => KEPT.has(name) || name === '';
 
 /** Too short to find in a text without finding it everywhere. */
@@ -40,16 +42,18 @@ export const isWord = (name: string): boolean =>
   name.length < SHORTEST || WORDS.has(name) || isKept(name) || /^\d+$/.test(name);
 
 export interface Names {
-  /** What stands for it; until `settle` the name itself, which is noted. */
+  /** What stands for it; until `resolve` the name itself, which is noted. */
   alias(name: string): string;
-  settle(): void;
+  resolve(): void;
+  /** For a word that may be a name: what stands for it, or a word that says nothing. It is not noted. */
+  hide(word: string): string;
   /** Those that are replaced, and in texts, too. */
   inTexts(): readonly string[];
 }
 
 export function createNames(): Names {
   const known = new Map<string, string>();
-  let isSettled = false;
+  let isResolved = false;
   const numbered = (at: number, count: number): string =>
     `name-${String(at).padStart(String(count).length, '0')}`;
   return {
@@ -58,14 +62,15 @@ export function createNames(): Names {
       const found = known.get(name);
       if (found !== undefined) return found;
       // One that is met late comes after all others.
-      known.set(name, isSettled ? `name-x${known.size}` : name);
+      known.set(name, isResolved ? `name-x${known.size}` : name);
       return known.get(name) ?? name;
     },
-    settle() {
-      isSettled = true;
+    resolve() {
+      isResolved = true;
       const sorted = [...known.keys()].sort();
       for (const [at, name] of sorted.entries()) known.set(name, numbered(at, sorted.length));
     },
+    hide: (word) => (isWord(word) ? word : (known.get(word) ?? HIDDEN_TEXT)),
     inTexts: () => [...known.keys()].filter((name) => !isWord(name)),
   };
 }

@@ -40,8 +40,11 @@ export const CHOICES: ReadonlySet<string> = new Set(
 );
 const ANNOTATION_VALUES: ReadonlySet<string> = new Set([
   ...ANNOTATION_ROWS.flatMap(({ values = [] }) => values),
-  ...['geneve', 'in', 'notin', 'NodePort', 'ClusterIP', 'LoadBalancer', 'ExternalIP'],
+  ...['in', 'notin', 'NodePort', 'ClusterIP', 'LoadBalancer', 'ExternalIP'],
 ]);
+
+/** What agents write there: a protocol, its version, a port. */
+const OWN_TEXT = /^[a-z]+\/\d+(?::\d+)?$/;
 
 export interface Replacing {
   readonly names: Names;
@@ -87,6 +90,7 @@ export function createObjectRedaction(
       Object.entries(recordOrEmpty(value)).flatMap(([key, one]) => {
         if (!ANNOTATION_NAMES.includes(key)) return [];
         if (key === TRIGGER_TIME_ANNOTATION || typeof one !== 'string') return [[key, one]];
+        if (OWN_ANNOTATIONS.includes(key) && OWN_TEXT.test(one)) return [[key, one]];
         return [[key, annotationText(one, token)]];
       }),
     );
@@ -119,7 +123,6 @@ function annotationText(text: string, token: (text: string) => string): string {
   return text.replace(/[^\s,=!()[\]]+/g, (word) => {
     const [, address, port] = /^(.*?)(:\d+)$/.exec(word) ?? [];
     if (address !== undefined && !address.includes(':')) return `${token(address)}${port}`;
-    if (/^geneve\/\d+$/.test(word)) return word;
     return token(word);
   });
 }

@@ -5,11 +5,11 @@ import { recordOrEmpty } from '../../lib/json.ts';
 import type { Capture, Printed, Unread } from '../format.ts';
 import { createAddressMap, type Digest } from './addresses.ts';
 import { createLeakCheck } from './leaks.ts';
-import { createNames } from './names.ts';
+import { createNames, HIDDEN_TEXT } from './names.ts';
 import { createObjectRedaction } from './objects.ts';
 import { redactRules } from './rules.ts';
 import { createTexts } from './text.ts';
-import { createValueRedaction, HIDDEN_TEXT } from './values.ts';
+import { createValueRedaction } from './values.ts';
 
 /** @param digest another secret gives other addresses */
 export function redacted(capture: Capture, digest: Digest): Capture {
@@ -39,7 +39,7 @@ export function redacted(capture: Capture, digest: Digest): Capture {
     );
   const printed = (one: Printed): Printed => ({ ...one, text: printedJson(one.text, loose) });
   structured();
-  names.settle();
+  names.resolve();
   const result: Capture = {
     ...capture,
     isRedacted: true,

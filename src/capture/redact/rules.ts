@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules that programs have printed. Those of proxies keep what they say; of others, what people wrote as a comment is replaced
 // word by word. Pure.
-import { isWord } from './names.ts';
 import type { Replacing } from './objects.ts';
 
 const OF_A_PROXY = /KUBE-|FAIRLEAD/;
@@ -11,8 +10,7 @@ const COMMENT = /(--comment |(?<![\w-])comment (?="))(?:"([^"]*)"|([^"\s]\S*))/g
 
 export function redactRules(text: string, { names, texts }: Replacing): string {
   let isInProxys = false;
-  const word = (one: string): string =>
-    texts.address(one) ?? (isWord(one) ? one : names.alias(one));
+  const word = (one: string): string => texts.address(one) ?? names.hide(one);
   const lines = text.split('\n').map((line) => {
     const [, family, table] = TABLE.exec(line) ?? [];
     if (table !== undefined) isInProxys = PROXY_TABLE.test(`${family} ${table}`);

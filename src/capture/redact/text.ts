@@ -28,9 +28,9 @@ export function createTexts(addresses: AddressMap, names: Names, digest: Digest)
     listed ??= new Set(names.inTexts());
     return listed.has(word);
   };
-  const mappedOr = (text: string, plain: string, length: string | undefined): string => {
+  const mapped = (plain: string, length: string | undefined): string | undefined => {
     const canonical = canonicalAddress(plain);
-    if (canonical === undefined) return text;
+    if (canonical === undefined) return undefined;
     if (length === undefined) return addresses.address(canonical);
     const most = canonical.includes(':') ? 128 : 32;
     // Behind an address of a chain's name comes a port.
@@ -72,8 +72,8 @@ export function createTexts(addresses: AddressMap, names: Names, digest: Digest)
       withMarks(
         text
           .replace(MAC, (mac) => mark(macOf(mac)))
-          .replace(IPV6, (whole, plain, length) => mark(mappedOr(whole, plain, length)))
-          .replace(IPV4, (whole, plain, length) => mark(mappedOr(whole, plain, length)))
+          .replace(IPV6, (whole, plain, length) => markOr(whole, mapped(plain, length)))
+          .replace(IPV4, (whole, plain, length) => markOr(whole, mapped(plain, length)))
           .replace(DIGESTS, digestOf),
         (rest) => rest.replace(WORD, (word) => wordOf(word, isLoose)),
       ),
@@ -81,7 +81,7 @@ export function createTexts(addresses: AddressMap, names: Names, digest: Digest)
       const [plain = '', length] = text.split('/');
       if (canonicalAddress(plain) === undefined) return undefined;
       if (length !== undefined && !/^\d{1,3}$/.test(length)) return undefined;
-      return mappedOr(text, plain, length);
+      return mapped(plain, length);
     },
   };
 }
@@ -90,6 +90,9 @@ export function createTexts(addresses: AddressMap, names: Names, digest: Digest)
 const OPEN = '\u{e000}';
 const CLOSE = '\u{e001}';
 const mark = (text: string): string => `${OPEN}${text}${CLOSE}`;
+/** Marks are never within marks: a hardware address looks like one of IPv6. */
+const markOr = (text: string, found: string | undefined): string =>
+  found === undefined ? text : mark(found);
 
 const withMarks = (text: string, redact: (rest: string) => string): string =>
   text

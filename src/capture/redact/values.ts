@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values of the agent: its plan, what it has programmed, its status. By their keys, names are told from words of fairlead. Pure.
 import { isRecord, type JsonRecord } from '../../lib/json.ts';
-import { isWord } from './names.ts';
+import { HIDDEN_TEXT } from './names.ts';
 import { CHOICES, type Replacing } from './objects.ts';
 
 /** A name, or a path of names: `default/web:http/TCP/IPv4`. */
@@ -22,7 +22,6 @@ const FREE: ReadonlySet<string> = new Set(
 const HIDDEN: ReadonlySet<string> = new Set(
   `location file cgroupRoot bpfRoot ifalias uid apiServer server url`.split(/\s+/),
 );
-export const HIDDEN_TEXT = 'redacted';
 
 export interface WalkOptions {
   /** `name` and the like have names of objects. */
@@ -47,8 +46,7 @@ export function createValueRedaction({ names, texts }: Replacing): RedactValue {
       text.replace(QUOTED, (_, one: string) => `"${texts.address(one) ?? word(one)}"`),
       true,
     );
-  const word = (text: string): string =>
-    isWord(text) || CHOICES.has(text) ? text : names.alias(text);
+  const word = (text: string): string => (CHOICES.has(text) ? text : names.hide(text));
   const stringOf = (
     key: string,
     text: string,

@@ -168,6 +168,7 @@ test('the log, metrics, devices and messages have none of them either', () => {
     expect(result, gone).not.toContain(gone);
   }
   expect(result).toContain('veth1');
+  expect(result).not.toMatch(/[\u{e000}-\u{f8ff}]/u);
 });
 
 test('a part with a name that is left is not in the file, and the file says so', () => {
