@@ -64,7 +64,9 @@ async function run(
   const loaded = loadConfig(flagValues(command));
   for (const warning of loaded.config.warnings) say(diagnosticText(warning));
   const log = createLogger('error', 'text');
-  const asked = { names, timeoutMs: timeout, keepsKnown: output.kind !== 'text' };
+  const isNamed = (flag: string): boolean => command.getOptionValueSource(flag) === 'cli';
+  const isMeasured = ['manifests', 'kubeconfig', 'config'].some(isNamed);
+  const asked = { names, isMeasured, timeoutMs: timeout, keepsKnown: output.kind !== 'text' };
   let outcomes = await outcomesOf(asked, loaded, log);
   if (outcomes.some(isOpen) && retryAfter > 0) {
     // A proxy that is just writing its rules is behind for a moment.
@@ -84,20 +86,21 @@ const isOpen = ({ comparison }: Outcome): boolean => !isProven(comparison);
 
 interface Asked {
   readonly names: readonly string[];
+  readonly isMeasured: boolean;
   readonly timeoutMs: number;
   /** Not only how many there are of each reason. */
   readonly keepsKnown: boolean;
 }
 
 async function outcomesOf(
-  { names, timeoutMs, keepsKnown }: Asked,
+  { names, isMeasured, timeoutMs, keepsKnown }: Asked,
   loaded: LoadedConfig,
   log: Logger,
 ): Promise<readonly Outcome[]> {
   const own = ownAddresses();
   let plain: Plan | undefined;
   const pairs = await pairsOf({
-    names,
+    ...{ names, isMeasured },
     addresses: (family) => ({ own: own.filter((address) => familyOf(address) === family) }),
     plan: async () => {
       const changes = await readObjects(loaded, log, timeoutMs);
