@@ -2,15 +2,16 @@
 // `fairlead compare`: whether two proxies do the same with every packet: the plan of the API's objects and the rules that are in
 // the kernel, or two sets of rules. Attaches nothing, changes nothing, and needs no agent.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Command, Option } from 'commander';
+import { Command, InvalidArgumentError, Option } from 'commander';
 import { compare, type Difference } from '../../compare/compare.ts';
 import { reasonsOf } from '../../compare/known.ts';
 import { withoutOwnAnnotations } from '../../compare/plain.ts';
 import { isProven, isUnexplained } from '../../compare/proof.ts';
 import { planSide } from '../../compare/sides/plan-side.ts';
+import type { Destination } from '../../compare/walk/path.ts';
 import { type LoadedConfig, loadConfig } from '../../config/load.ts';
 import { diagnosticText } from '../../config/types.ts';
-import { EXIT } from '../../errors.ts';
+import { EXIT, FairleadError } from '../../errors.ts';
 import { familyOf } from '../../lib/ip.ts';
 import { createLogger, type Logger } from '../../log.ts';
 import { createPlanner } from '../../plan/planner.ts';
@@ -20,7 +21,7 @@ import { nodeAddressesOf } from '../../sys/netlink/node-addresses.ts';
 import { letNewSpaceGrow } from '../../sys/process/memory.ts';
 import { readObjects } from '../compare/objects.ts';
 import { type Outcome, reportText, reportValue } from '../compare/report.ts';
-import { pairsOf, SIDE_NAMES } from '../compare/sides.ts';
+import { type Pair, pairsOf, SIDE_NAMES } from '../compare/sides.ts';
 import { addPlanFlags, flagValues } from '../config-flags.ts';
 import { durationMs, timeoutOption } from '../flags.ts';
 import { addOutputOption, machine, type OutputFormat, print, say } from '../output.ts';
@@ -29,6 +30,7 @@ interface CompareOptions {
   readonly output: OutputFormat;
   readonly retryAfter: number;
   readonly timeout: number;
+  readonly service?: string;
 }
 
 export function compareCommand(): Command {
@@ -45,6 +47,12 @@ export function compareCommand(): Command {
         .argParser(durationMs)
         .default(durationMs('2s'), '2s'),
     )
+    .addOption(
+      new Option(
+        '--service <namespace/name>',
+        'tell only what differs where this Service is, and prove nothing of others',
+      ).argParser(serviceName),
+    )
     .addOption(timeoutOption('how long to wait for the lists of the API server', '30s'));
   return addPlanFlags(addOutputOption(command, ['text', 'wide', 'json', 'yaml']), [
     'manifests',
@@ -56,7 +64,7 @@ export function compareCommand(): Command {
 
 async function run(
   names: readonly string[],
-  { output, retryAfter, timeout }: CompareOptions,
+  { output, retryAfter, timeout, service }: CompareOptions,
   command: Command,
 ): Promise<void> {
   letNewSpaceGrow();
@@ -65,8 +73,9 @@ async function run(
   for (const warning of loaded.config.warnings) say(diagnosticText(warning));
   const log = createLogger('error', 'text');
   const isNamed = (flag: string): boolean => command.getOptionValueSource(flag) === 'cli';
-  const isMeasured = ['manifests', 'kubeconfig', 'config'].some(isNamed);
-  const asked = { names, isMeasured, timeoutMs: timeout, keepsKnown: output.kind !== 'text' };
+  const isMeasured = service !== undefined || ['manifests', 'kubeconfig', 'config'].some(isNamed);
+  const keepsKnown = output.kind !== 'text';
+  const asked = { names, isMeasured, keepsKnown, service, timeoutMs: timeout };
   let outcomes = await outcomesOf(asked, loaded, log);
   if (outcomes.some(isOpen) && retryAfter > 0) {
     // A proxy that is just writing its rules is behind for a moment.
@@ -90,10 +99,12 @@ interface Asked {
   readonly timeoutMs: number;
   /** Not only how many there are of each reason. */
   readonly keepsKnown: boolean;
+  /** `default/web`; undefined: all. */
+  readonly service: string | undefined;
 }
 
 async function outcomesOf(
-  { names, isMeasured, timeoutMs, keepsKnown }: Asked,
+  { names, isMeasured, timeoutMs, keepsKnown, service }: Asked,
   loaded: LoadedConfig,
   log: Logger,
 ): Promise<readonly Outcome[]> {
@@ -106,6 +117,8 @@ async function outcomesOf(
       const changes = await readObjects(loaded, log, timeoutMs);
       const planned = (some: typeof changes): Plan => createPlanner(loaded.config.plan).apply(some);
       const plan = planned(changes);
+      if (service !== undefined && !plan.services.has(service))
+        throw new FairleadError('NOT_FOUND', `--service ${service}: no such Service is served`);
       const without = withoutOwnAnnotations(changes);
       plain = without === changes ? plan : planned(without);
       return plan;
@@ -116,8 +129,20 @@ async function outcomesOf(
     const without = plain && planSide(plain, family, node);
     const reasonOf = reasonsOf({ sides, node, plain: without });
     const isKept = (found: Difference): boolean => keepsKnown || isUnexplained(found);
-    return { pair, comparison: compare(pair, { reasonOf, isKept }) };
+    const compared = service === undefined ? pair : { ...pair, isAsked: isOf(service, pair) };
+    return { pair, comparison: compare(compared, { reasonOf, isKept }) };
   });
+}
+
+const isOf =
+  (service: string, { sides: [left, right] }: Pair) =>
+  (destination: Destination): boolean =>
+    (left.claimAt(destination) ?? right.claimAt(destination))?.service === service;
+
+/** `default/web`. Throws InvalidArgumentError. */
+function serviceName(text: string): string {
+  if (/^[^\s/]+\/[^\s/]+$/.test(text)) return text;
+  throw new InvalidArgumentError(`"${text}" is no namespace/name such as default/web`);
 }
 
 function ownAddresses(): readonly string[] {
