@@ -33,6 +33,8 @@ export interface Compared {
   readonly family: Family;
   readonly sides: readonly [Side, Side];
   readonly node: NodeAddresses;
+  /** absent: all destinations. */
+  readonly isAsked?: (destination: Destination) => boolean;
 }
 
 export function clientClasses(

@@ -50,6 +50,10 @@ export function* compareInSteps(
   const reasons = new Map<string, number>();
   let [count, classes] = [0, 0];
   for (const destination of destinations(compared)) {
+    if (compared.isAsked?.(destination) === false) {
+      yield;
+      continue;
+    }
     count += 1;
     const clients = clientClasses(compared, destination);
     classes += clients.length;

@@ -257,43 +257,76 @@ export const ANNOTATION = 'fairlead-annotation';
 
 export interface Judging {
   readonly sides: readonly [Side, Side];
-  /** The plan of the same objects without annotations of fairlead. */
+  /** The plan of the same objects without annotations of fairlead; between two sets of rules, what both are measured by. */
   readonly plain: Side | undefined;
   readonly node: NodeAddresses;
 }
 
 export function reasonsOf(judging: Judging): (found: Difference) => string | undefined {
-  const rules = judging.sides.find(({ kind }) => kind !== 'plan');
-  const named = new Set(rules?.nodePortAddresses());
+  const named = judging.sides.map((side) => new Set(side.nodePortAddresses()));
   return (found) => reasonOf(found, judging, named);
+}
+
+interface Measured {
+  readonly plan: Answer;
+  /** Of the side with this number. */
+  readonly rules: Answer;
+  readonly side: number;
+  readonly part: Part;
 }
 
 /** undefined: nobody knows why. */
 function reasonOf(
   found: Difference,
   judging: Judging,
-  named: ReadonlySet<string>,
+  named: readonly ReadonlySet<string>[],
 ): string | undefined {
   const { sides, node, plain } = judging;
   if (found.answers.some(({ because }) => because.at(-1)?.isForeign === true)) return FOREIGN_RULE;
-  const at = sides.findIndex(({ kind }) => kind === 'plan');
-  const [plan, rules, mode] = [found.answers[at], found.answers[1 - at], sides[1 - at]?.kind];
-  if (plan === undefined || rules === undefined || mode === undefined) return undefined;
-  const seen = {
-    ...{ ...found, rules },
-    isLocal: (address: string) => isLoopback(address) || node.own.includes(address),
-    isNamed: (address: string) => named.has(address),
+  const known = ({ plan, rules, side, part }: Measured): string | undefined => {
+    const mode = sides[side]?.kind;
+    const seen = {
+      ...{ ...found, plan, rules, part },
+      isLocal: (address: string) => isLoopback(address) || node.own.includes(address),
+      isNamed: (address: string) => named[side]?.has(address) === true,
+    };
+    return KNOWN.find(({ modes, holds }) => mode && modes.includes(mode) && holds(seen))?.name;
   };
-  const known = (answer: Answer, part: Part): string | undefined =>
-    KNOWN.find(({ modes, holds }) => modes.includes(mode) && holds({ ...seen, plan: answer, part }))
-      ?.name;
+  const at = sides.findIndex(({ kind }) => kind === 'plan');
+  if (at < 0) return reasonOfRules(found, plain, known);
+  const [plan, rules] = [found.answers[at], found.answers[1 - at]];
+  if (plan === undefined || rules === undefined) return undefined;
+  const of = { rules, side: 1 - at };
   const [without] = plain?.answers(found.destination, found.clients) ?? [];
   const source = found.clients[0]?.source ?? '';
   if (without !== undefined && differingPart(plan, without, source) !== undefined) {
     // The rules must do what the objects without annotations say, or differ from that for a known reason.
     const part = differingPart(without, rules, source);
-    if (part === undefined || known(without, part) !== undefined) return ANNOTATION;
+    if (part === undefined || known({ ...of, plan: without, part }) !== undefined)
+      return ANNOTATION;
     return undefined;
   }
-  return known(plan, found.part);
+  return known({ ...of, plan, part: found.part });
+}
+
+/** Two modes of a proxy: each must do what the plan says, or something else for a known reason. */
+function reasonOfRules(
+  found: Difference,
+  plan: Side | undefined,
+  known: (one: Measured) => string | undefined,
+): string | undefined {
+  const names = new Set<string>();
+  const wanted = plan?.answers(found.destination, found.clients) ?? [];
+  for (const [index, { source }] of found.clients.entries()) {
+    const answer = wanted[index];
+    if (answer === undefined) return undefined;
+    for (const [side, rules] of found.answers.entries()) {
+      const part = differingPart(answer, rules, source);
+      if (part === undefined) continue;
+      const name = known({ plan: answer, rules, side, part });
+      if (name === undefined) return undefined;
+      names.add(name);
+    }
+  }
+  return names.size === 0 ? undefined : [...names].sort().join(', ');
 }

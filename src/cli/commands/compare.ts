@@ -2,16 +2,17 @@
 // `fairlead compare`: whether two proxies do the same with every packet: the plan of the API's objects and the rules that are in
 // the kernel, or two sets of rules. Attaches nothing, changes nothing, and needs no agent.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Command, Option } from 'commander';
+import { Command, InvalidArgumentError, Option } from 'commander';
 import type { Capture } from '../../capture/format.ts';
 import { compare, type Difference } from '../../compare/compare.ts';
 import { reasonsOf } from '../../compare/known.ts';
 import { withoutOwnAnnotations } from '../../compare/plain.ts';
 import { isProven, isUnexplained } from '../../compare/proof.ts';
 import { planSide } from '../../compare/sides/plan-side.ts';
+import type { Destination } from '../../compare/walk/path.ts';
 import { type LoadedConfig, loadConfig } from '../../config/load.ts';
 import { diagnosticText } from '../../config/types.ts';
-import { EXIT } from '../../errors.ts';
+import { EXIT, FairleadError } from '../../errors.ts';
 import { recordedAddresses } from '../../instance/dataplanes.ts';
 import { familyOf } from '../../lib/ip.ts';
 import { createLogger, type Logger } from '../../log.ts';
@@ -23,7 +24,7 @@ import { readCapture } from '../capture/file.ts';
 import { capturedPlan, changesIn, rulesInCapture } from '../compare/captured.ts';
 import { readObjects } from '../compare/objects.ts';
 import { type Outcome, reportText, reportValue } from '../compare/report.ts';
-import { pairsOf, SIDE_NAMES } from '../compare/sides.ts';
+import { type Pair, pairsOf, SIDE_NAMES } from '../compare/sides.ts';
 import { addPlanFlags, flagValues } from '../config-flags.ts';
 import { durationMs, timeoutOption } from '../flags.ts';
 import { addOutputOption, machine, type OutputFormat, print, say } from '../output.ts';
@@ -34,6 +35,7 @@ interface CompareOptions {
   readonly retryAfter: number;
   readonly timeout: number;
   readonly capture?: string;
+  readonly service?: string;
 }
 
 export function compareCommand(): Command {
@@ -50,6 +52,12 @@ export function compareCommand(): Command {
         .argParser(durationMs)
         .default(durationMs('2s'), '2s'),
     )
+    .addOption(
+      new Option(
+        '--service <namespace/name>',
+        'tell only what differs where this Service is, and prove nothing of others',
+      ).argParser(serviceName),
+    )
     .addOption(timeoutOption('how long to wait for the lists of the API server', '30s'));
   return addPlanFlags(
     addOutputOption(addCaptureOption(command), ['text', 'wide', 'json', 'yaml']),
@@ -59,7 +67,7 @@ export function compareCommand(): Command {
 
 async function run(
   names: readonly string[],
-  { output, retryAfter, timeout, capture: path }: CompareOptions,
+  { output, retryAfter, timeout, service, capture: path }: CompareOptions,
   command: Command,
 ): Promise<void> {
   letNewSpaceGrow();
@@ -68,7 +76,11 @@ async function run(
   for (const warning of loaded.config.warnings) say(diagnosticText(warning));
   const log = createLogger('error', 'text');
   const capture = path === undefined ? undefined : readCapture(path);
-  const asked = { names, timeoutMs: timeout, keepsKnown: output.kind !== 'text', capture };
+  const isNamed = (flag: string): boolean => command.getOptionValueSource(flag) === 'cli';
+  const isMeasured =
+    (service ?? capture) !== undefined || ['manifests', 'kubeconfig', 'config'].some(isNamed);
+  const keepsKnown = output.kind !== 'text';
+  const asked = { names, isMeasured, keepsKnown, service, capture, timeoutMs: timeout };
   let outcomes = await outcomesOf(asked, loaded, log);
   if (outcomes.some(isOpen) && retryAfter > 0 && capture === undefined) {
     // A proxy that is just writing its rules is behind for a moment.
@@ -88,15 +100,18 @@ const isOpen = ({ comparison }: Outcome): boolean => !isProven(comparison);
 
 interface Asked {
   readonly names: readonly string[];
+  readonly isMeasured: boolean;
   readonly timeoutMs: number;
   /** Not only how many there are of each reason. */
   readonly keepsKnown: boolean;
   /** Instead of this node. */
   readonly capture?: Capture | undefined;
+  /** `default/web`; undefined: all. */
+  readonly service: string | undefined;
 }
 
 async function outcomesOf(
-  { names, timeoutMs, keepsKnown, capture }: Asked,
+  { names, isMeasured, timeoutMs, keepsKnown, service, capture }: Asked,
   loaded: LoadedConfig,
   log: Logger,
 ): Promise<readonly Outcome[]> {
@@ -104,19 +119,22 @@ async function outcomesOf(
   const settings = capture?.settings.plan ?? loaded.config.plan;
   let plain: Plan | undefined;
   const pairs = await pairsOf({
-    names,
+    ...{ names, isMeasured },
     addresses: (family) => ({
       own: addresses.filter((one) => isOfDevices(one) && familyOf(one) === family),
     }),
     ...(capture && { onNode: () => rulesInCapture(capture) }),
     plan: async () => {
       const changes = capture ? changesIn(capture) : await readObjects(loaded, log, timeoutMs);
-      if (capture && changes === undefined) return capturedPlan(capture);
-      const all = changes ?? [];
-      const planned = (some: typeof all): Plan => createPlanner(settings).apply(some);
-      const plan = planned(all);
-      const without = withoutOwnAnnotations(all);
-      plain = without === all ? plan : planned(without);
+      const planned = (some: NonNullable<typeof changes>): Plan =>
+        createPlanner(settings).apply(some);
+      const plan =
+        capture && changes === undefined ? capturedPlan(capture) : planned(changes ?? []);
+      if (service !== undefined && !plan.services.has(service))
+        throw new FairleadError('NOT_FOUND', `--service ${service}: no such Service is served`);
+      if (changes === undefined) return plan;
+      const without = withoutOwnAnnotations(changes);
+      plain = without === changes ? plan : planned(without);
       return plan;
     },
   });
@@ -125,7 +143,8 @@ async function outcomesOf(
     const without = plain && planSide(plain, family, node);
     const reasonOf = reasonsOf({ sides, node, plain: without });
     const isKept = (found: Difference): boolean => keepsKnown || isUnexplained(found);
-    return { pair, comparison: compare(pair, { reasonOf, isKept }) };
+    const compared = service === undefined ? pair : { ...pair, isAsked: isOf(service, pair) };
+    return { pair, comparison: compare(compared, { reasonOf, isKept }) };
   });
 }
 
@@ -135,4 +154,15 @@ const isOfDevices = (address: string): boolean => !/^(?:127\.|::1$)/.test(addres
 function nodesOwn(runDir: string): readonly string[] {
   const added = new Set(recordedAddresses(runDir));
   return ownAddresses().filter((one) => !added.has(one));
+}
+
+const isOf =
+  (service: string, { sides: [left, right] }: Pair) =>
+  (destination: Destination): boolean =>
+    (left.claimAt(destination) ?? right.claimAt(destination))?.service === service;
+
+/** `default/web`. Throws InvalidArgumentError. */
+function serviceName(text: string): string {
+  if (/^[^\s/]+\/[^\s/]+$/.test(text)) return text;
+  throw new InvalidArgumentError(`"${text}" is no namespace/name such as default/web`);
 }

@@ -79,7 +79,10 @@ function differenceLines(one: Difference, { sides }: Pair): readonly string[] {
 function knownLines(counts: Comparison['reasons']): readonly string[] {
   return [...counts]
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, count]) => `  ${name}, ${count} times: ${REASONS.get(name) ?? name}`);
+    .map(([names, count]) => {
+      const texts = names.split(', ').map((name) => REASONS.get(name) ?? name);
+      return `  ${names}, ${count} times: ${texts.join('; ')}`;
+    });
 }
 
 export function reportValue(outcomes: readonly Outcome[]): object {

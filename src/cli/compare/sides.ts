@@ -28,8 +28,10 @@ export interface Pair {
 export interface Wanted {
   /** At most two. */
   readonly names: readonly string[];
-  /** Only read if a side is the plan. */
+  /** Read if a side is the plan, or `isMeasured`. */
   readonly plan: () => Promise<Plan>;
+  /** Two sets of rules are each compared with the plan as well: it knows the Services, and why modes of kube-proxy differ. */
+  readonly isMeasured: boolean;
   readonly addresses: (family: Family) => NodeAddresses;
   /** The rules of the node; absent: as this kernel has them. */
   readonly onNode?: () => readonly FoundRules[];
@@ -39,6 +41,7 @@ export interface Wanted {
 export async function pairsOf({
   names,
   plan,
+  isMeasured,
   addresses,
   ...wanted
 }: Wanted): Promise<readonly Pair[]> {
@@ -49,14 +52,16 @@ export async function pairsOf({
   const [left = PLAN, right = otherThan(left, onNode)] = names;
   if (left === right)
     throw new FairleadError('BAD_OPTION', `${left} is the same as ${right}: name two others`);
-  const read = left === PLAN || right === PLAN ? await plan() : undefined;
+  const read = left === PLAN || right === PLAN || isMeasured ? await plan() : undefined;
   const inFiles = new Map<string, readonly FoundRules[]>();
   const sideOf = (name: string, family: Family, node: NodeAddresses): Side | undefined => {
     if (name === PLAN) return read && planSide(read, family, node);
     const rules = isOnNode(name) ? onNode : (inFiles.get(name) ?? rulesInFile(name, FAMILIES));
     if (!isOnNode(name)) inFiles.set(name, rules);
     const found = rules.find((one) => one.family === family && isMeant(one, name));
-    return found && rulesSide(found, found.program, node);
+    const side = found && rulesSide(found, found.program, node);
+    // Rules know no Services.
+    return side && read ? { ...side, claimAt: planSide(read, family, node).claimAt } : side;
   };
   const pairs = FAMILIES.flatMap((family): readonly Pair[] => {
     const node = addresses(family);

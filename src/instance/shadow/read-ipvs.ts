@@ -29,8 +29,9 @@ export interface IpvsOnNode {
 export async function ipvsOnNode(printed: Printed): Promise<IpvsOnNode> {
   // Without the module there are no sets, and the tool would load it.
   const saved = existsSync('/sys/module/ip_set') ? ((await printed(['ipset', 'save'])) ?? '') : '';
-  const servers = parseVirtualServers(virtualServers() ?? '');
-  const hasDevice = existsSync(`/sys/class/net/${IPVS_DEVICE}`);
+  const servers = parseVirtualServers(textOf('/proc/net/ip_vs') ?? '');
+  // /sys may be of another network namespace.
+  const hasDevice = textOf('/proc/net/dev')?.includes(`${IPVS_DEVICE}:`) === true;
   const shown = hasDevice
     ? await printed(['ip', '-json', 'address', 'show', 'dev', IPVS_DEVICE])
     : '';
@@ -75,12 +76,12 @@ function secondsByServer(): ReadonlyMap<string, number> {
 const COUNTERS = /( +\d+){2} *$/gm;
 
 /** Another one says that virtual servers have changed. */
-export const ipvsVersion = (): string => (virtualServers() ?? '').replace(COUNTERS, '');
+export const ipvsVersion = (): string => (textOf('/proc/net/ip_vs') ?? '').replace(COUNTERS, '');
 
-/** undefined: this kernel has no IPVS. */
-function virtualServers(): string | undefined {
+/** undefined: this kernel has no such file, which is that of IPVS. */
+function textOf(path: string): string | undefined {
   try {
-    return readFileSync('/proc/net/ip_vs', 'utf8');
+    return readFileSync(path, 'utf8');
   } catch {
     return undefined;
   }

@@ -29,6 +29,7 @@ const familiesOf = async (...names: readonly string[]): Promise<readonly string[
   (
     await pairsOf({
       names,
+      isMeasured: false,
       plan: () => Promise.resolve(planOf('ranges')),
       addresses: () => NODE,
     })

@@ -9,7 +9,7 @@ import type { BaseChain, Elements, Hook, Program, Rule, Verdict } from '../types
 import { type NftContext, PROTOCOLS, readRule, verdictOf } from './statements.ts';
 import { elementsOf, readTables, type TextChain, type TextSet, type TextTable } from './tables.ts';
 
-const OF_IPTABLES = /^ip6? (raw|mangle|nat|filter|security)$/;
+const OF_IPTABLES = /^ip6? (raw|mangle|nat|filter|security) /;
 const HOOK = /^type (\S+) hook (\S+) (?:device \S+ )?priority (-?\w+)(?: ([+-]) (\d+))?;/;
 const POLICY_DROP = /policy drop;/;
 const NAMED: Readonly<Record<string, number>> = {
@@ -21,12 +21,14 @@ export interface NftTables {
   readonly isProxys: (table: string) => boolean;
   /** Another proxy's. */
   readonly isLeftOut: (table: string) => boolean;
+  /** Chains that iptables-save has printed; absent: all of tables with its names. @param chain `ip nat PREROUTING` */
+  readonly isOfIptables?: (chain: string) => boolean;
 }
 
 export function readNft(
   family: Family,
   printed: string,
-  { isProxys, isLeftOut }: NftTables,
+  { isProxys, isLeftOut, isOfIptables = () => true }: NftTables,
 ): Program {
   const sources = new Map<string, ChainText>();
   const sets = new Map<string, Elements>();
@@ -36,13 +38,11 @@ export function readNft(
   const own = family === 'IPv4' ? 'ip' : 'ip6';
   for (const table of readTables(printed)) {
     const name = `${table.family} ${table.name}`;
-    if (
-      (table.family !== own && table.family !== 'inet') ||
-      OF_IPTABLES.test(name) ||
-      isLeftOut(name)
-    )
-      continue;
-    addTable(table, { family, name, isForeign: !isProxys(name) }, { sources, sets, hooks });
+    if ((table.family !== own && table.family !== 'inet') || isLeftOut(name)) continue;
+    const isRead = (chain: string): boolean => !OF_IPTABLES.test(chain) || !isOfIptables(chain);
+    const chains = table.chains.filter((chain) => isRead(`${name} ${chain.name}`));
+    const about = { family, name, isForeign: !isProxys(name) };
+    if (chains.length > 0) addTable({ ...table, chains }, about, { sources, sets, hooks });
   }
   for (const list of Object.values(hooks)) list.sort((a, b) => a.priority - b.priority);
   const chains = new LazyChains(sources, rulesOf);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The proxies of a lab, sourced after lab.sh: $proxy is `ipvs` (the real kube-proxy, its path in $kube_proxy), `bpf`, `iptables` or `nftables` (engines of
+# The proxies of a lab, sourced after lab.sh: with a path in $kube_proxy, the real kube-proxy in mode $proxy; else $proxy is `bpf`, `iptables` or `nftables` (engines of
 # fairlead), or --engine auto: `auto` as the kernel is, `seccomp` and `capabilities` where eBPF is forbidden. The API server is the stub of
 # test/support/fixture.
 
@@ -47,8 +47,8 @@ fairlead() { eval "exec nsenter --net=/run/netns/n1 $ban node dist/main.js \"\$@
 
 # start_proxy: returns once the Service 10.96.0.10 is served.
 start_proxy() {
-  if [ "$proxy" = ipvs ]; then
-    nsenter --net=/run/netns/n1 "$kube_proxy" --kubeconfig "$work/kubeconfig" --proxy-mode ipvs --ipvs-scheduler rr --hostname-override n1 \
+  if [ -n "${kube_proxy-}" ]; then
+    nsenter --net=/run/netns/n1 "$kube_proxy" --kubeconfig "$work/kubeconfig" --proxy-mode "$proxy" --ipvs-scheduler rr --hostname-override n1 \
       --cluster-cidr 10.1.0.0/16 --ipvs-min-sync-period 10ms --conntrack-max-per-core 0 --conntrack-min 0 \
       --conntrack-tcp-timeout-established 0s --conntrack-tcp-timeout-close-wait 0s --oom-score-adj 0 2>"$work/log" &
   else
@@ -69,7 +69,7 @@ start_proxy() {
 stop_proxy() {
   kill "$agent"
   wait "$agent" || true
-  if [ "$proxy" != ipvs ]; then
+  if [ -z "${kube_proxy-}" ]; then
     in_net n1 node dist/main.js cleanup --bpf-root "$work/bpf/fairlead" --run-dir "$work/run" >/dev/null
   fi
 }

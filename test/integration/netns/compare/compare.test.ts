@@ -99,6 +99,14 @@ test('a backend that somebody has exchanged is found, with the Service and the r
   expect(code).toBe(3);
   expect(stdout).toMatch(/default\/web \S+ from .*: backends differs/);
   expect(stdout).toMatch(/fairlead-nftables: ip fairlead service-\S*dns/);
+  const of = (service: string) => compare('plan', 'fairlead-nftables', '--service', service);
+  expect(await of('default/web')).toMatchObject({ code: 3 });
+  expect(await of('default/dns')).toMatchObject({ code: 0 });
+  expect(await of('default/nobody')).toMatchObject({
+    code: 4,
+    stderr: expect.stringContaining('--service default/nobody: no such Service is served'),
+  });
+  expect(await of('web')).toMatchObject({ code: 2 });
 });
 
 const IPTABLES_RULE = '-p tcp -m tcp --dport 30080 -j DROP';
