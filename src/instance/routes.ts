@@ -7,6 +7,7 @@ import type { Problem } from '../model/problem.ts';
 import { backendRowsInSteps } from '../observe/backend-rows.ts';
 import { explained } from '../observe/explained.ts';
 import { serviceRowsInSteps } from '../observe/service-rows.ts';
+import { withShadow } from '../observe/shadow-view.ts';
 import { statusOf } from '../observe/status.ts';
 import type { Routes } from '../server/admin-socket.ts';
 import type { Source } from '../source/source.ts';
@@ -68,7 +69,8 @@ export function routesOf(running: Running): Routes {
     '/v1/services': async () => {
       const { frontends } = await dataplane.snapshot();
       const { plan } = agent.state();
-      return inSlices(serviceRowsInSteps(plan, frontends, dataplane.dataplanes), SLICE_MS);
+      const steps = serviceRowsInSteps(plan, frontends, dataplane.dataplanes);
+      return withShadow((await inSlices(steps, SLICE_MS)) ?? [], running.shadow?.view());
     },
     '/v1/backends': async () => {
       const { backends } = await dataplane.snapshot();

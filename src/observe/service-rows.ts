@@ -76,6 +76,8 @@ export interface ServiceRow extends ExposureColumns {
   readonly limits: readonly string[];
   /** Why it has no endpoints, and which addresses of its Service have no frontend; absent = nothing to say. */
   readonly notes?: readonly string[];
+  /** With --shadow: `as kube-proxy`, what differs, or that nothing is proven yet. */
+  readonly shadow?: string;
   /** This and the next three are sums over the dataplanes that count; undefined: none of those that have it does. */
   readonly connections?: number | undefined;
   readonly refused?: number | undefined;

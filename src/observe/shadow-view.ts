@@ -68,3 +68,27 @@ export function shadowText(view: ShadowView): string {
     ...(view.isDue ? ['to be compared again'] : []),
   ].join('; ');
 }
+
+interface Named {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** Rows of Services, each with what the last comparison has proven of its Service. */
+export function withShadow<Row extends Named>(
+  rows: readonly Row[],
+  view: ShadowView | undefined,
+): readonly (Row & { readonly shadow?: string })[] {
+  if (view === undefined) return rows;
+  const differing = new Map(view.differing.map(({ service, what }) => [service, what]));
+  const isProven =
+    view.comparedAt !== undefined &&
+    view.problem === undefined &&
+    !view.isOpen &&
+    !view.isDue &&
+    view.unread.length === 0;
+  return rows.map((row) => {
+    const what = differing.get(`${row.namespace}/${row.name}`);
+    return { ...row, shadow: what ?? (isProven ? 'as kube-proxy' : 'not proven yet') };
+  });
+}

@@ -26,6 +26,7 @@ const COLUMNS: readonly Column<Rated<ServiceRow>>[] = [
   { title: 'REFUSED', cell: (row) => countOf(row.refused), spareRank: 4 },
   { title: 'DROPPED', cell: (row) => countOf(row.dropped), spareRank: 6 },
   { title: 'NOTES', isRare: true, cell: (row) => row.notes?.join('; ') ?? '' },
+  { title: 'SHADOW', isRare: true, cell: (row) => row.shadow ?? '' },
   { title: 'NEW/S', isWide: true, cell: (row) => rateText(row.newPerSecond) },
   { title: 'PACKETS', isWide: true, cell: packetsText },
   { title: 'BYTES', isWide: true, cell: bytesText },

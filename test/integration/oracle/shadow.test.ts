@@ -14,6 +14,7 @@ import type { Stage } from '../../support/fixture/stage.ts';
 import { playable } from '../../support/fixture/stories/story-table.ts';
 import { useStage } from '../../support/fixture/tests.ts';
 import { getInSandbox } from '../../support/http/get.ts';
+import { evaluateAlerts, preparePromql } from '../../support/programs/promql.ts';
 import { until } from '../../support/until.ts';
 import { type Program, startProgram } from '../cluster/programs/program.ts';
 import { isMissing, oracle, RULE_MODES } from './oracle.ts';
@@ -42,6 +43,8 @@ const RULES: Readonly<Record<Mode, Readonly<Record<keyof typeof PLANTED, string>
       'nft delete rule ip kube-proxy services handle $(nft -a list chain ip kube-proxy services | sed -n "s/.* return # handle //p")',
   },
 };
+
+const promql = await preparePromql();
 
 describe.skipIf(isMissing).each(RULE_MODES)('%s', (mode) => {
   const fields = { iptables: SELDOM, nftables: SELDOM };
@@ -103,6 +106,11 @@ describe.skipIf(isMissing).each(RULE_MODES)('%s', (mode) => {
     const moved = await metricsOf(stage());
     expect(moved['fairlead_shadow_differing_services']).toBe(1);
     expect(moved['fairlead_shadow_differences{reason="unexplained"}']).toBeGreaterThan(0);
+    if (promql.isReady) {
+      const states = { planted: [await metricsPage(stage())] };
+      const fired = await evaluateAlerts(promql.program, states, Date.now());
+      expect(fired['planted']).toMatchObject({ FairleadShadowDiffers: 600 });
+    }
     await until(() => recordOf(stage())?.differing.length === 1, { what: 'it is recorded' });
     await refused(stage());
 
@@ -184,10 +192,12 @@ async function refused(stage: Stage): Promise<void> {
 
 const mode = (stage: Stage): string => stage.mode;
 
-async function metricsOf({ cluster }: Stage): Promise<Readonly<Record<string, number>>> {
-  const { body } = await getInSandbox(cluster.tools(NODE), 10_267, '/metrics');
+const metricsPage = async ({ cluster }: Stage): Promise<string> =>
+  (await getInSandbox(cluster.tools(NODE), 10_267, '/metrics')).body;
+
+async function metricsOf(stage: Stage): Promise<Readonly<Record<string, number>>> {
   return Object.fromEntries(
-    body.split('\n').flatMap((line) => {
+    (await metricsPage(stage)).split('\n').flatMap((line) => {
       const [, name, value] = /^(fairlead_shadow_\S+) (\S+)$/.exec(line) ?? [];
       return name === undefined ? [] : [[name, Number(value)]];
     }),

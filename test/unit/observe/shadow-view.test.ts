@@ -4,7 +4,12 @@ import { expect, test } from 'vitest';
 import { SHADOW } from '../../../src/engines/capabilities.ts';
 import { limitationsOf } from '../../../src/engines/limitations.ts';
 import { healthOf } from '../../../src/observe/health.ts';
-import { differingText, type ShadowView, shadowText } from '../../../src/observe/shadow-view.ts';
+import {
+  differingText,
+  type ShadowView,
+  shadowText,
+  withShadow,
+} from '../../../src/observe/shadow-view.ts';
 import type { Status } from '../../../src/observe/status.ts';
 import { createShadowEvents } from '../../../src/server/events/shadow.ts';
 import { createMetrics } from '../../../src/server/metrics/metrics.ts';
@@ -124,4 +129,30 @@ test('a Service that differs is one Event, and another one when something else d
 
 test('its one limitation is that it serves nothing', () => {
   expect(limitationsOf(SHADOW).map(({ code }) => code)).toEqual(['SHADOW']);
+});
+
+test('rows of Services say what of them is proven', () => {
+  const rows = [
+    { namespace: 'default', name: 'web' },
+    { namespace: 'default', name: 'dns' },
+  ];
+  const shadowsOf = (view: ShadowView | undefined) =>
+    withShadow(rows, view).map((row) => row.shadow);
+  const proven: ShadowView = {
+    ...{
+      comparedAt: '2026-01-01T00:00:00Z',
+      rules: ['IPv4 nftables'],
+      services: 2,
+      differences: {},
+    },
+    ...{ differing: [{ service: 'default/web', what: 'backends' }], unread: [] },
+    ...{ isDue: false, isOpen: false },
+  };
+  expect(shadowsOf(proven)).toEqual(['backends', 'as kube-proxy']);
+  const open = ['backends', 'not proven yet'];
+  expect(shadowsOf({ ...proven, isOpen: true })).toEqual(open);
+  expect(shadowsOf({ ...proven, isDue: true })).toEqual(open);
+  expect(shadowsOf({ ...proven, unread: ['a rule'] })).toEqual(open);
+  expect(shadowsOf({ ...proven, problem: 'no rules' })).toEqual(open);
+  expect(shadowsOf(undefined)).toEqual([undefined, undefined]);
 });

@@ -159,7 +159,8 @@ test('rules in a file are compared with rules of the node', async () => {
   const { code, stdout } = await compare('fairlead-nftables', file, '-o', 'json');
   expect(code).toBe(3);
   const { comparisons } = JSON.parse(stdout);
-  expect(comparisons[0].differences[0]).toMatchObject({ part: 'verdict', reason: null });
+  const open = { part: 'verdict', reason: null };
+  expect(comparisons[0].differences).toContainEqual(expect.objectContaining(open));
 });
 
 test('a difference that is gone when all is read again is none', async () => {

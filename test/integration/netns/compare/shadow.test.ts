@@ -9,9 +9,12 @@ import { run } from '../../../../src/sys/exec.ts';
 import { type Agent, runCommand } from '../../../../tools/lab/agent.ts';
 import { insideSandbox } from '../../../../tools/lab/sandbox.ts';
 import { service } from '../../../support/builders.ts';
+import { getInSandbox } from '../../../support/http/get.ts';
 import { startOneNode } from '../../../support/node.ts';
+import { evaluateAlerts, preparePromql } from '../../../support/programs/promql.ts';
 import { until } from '../../../support/until.ts';
 
+const promql = await preparePromql();
 let node: Awaited<ReturnType<typeof startOneNode>>;
 const agents: Agent[] = [];
 const start = async (...flags: readonly string[]): Promise<Agent> => {
@@ -48,6 +51,10 @@ test('where no kube-proxy has rules it says that nothing can be compared', async
   expect(stdout).toMatch(/^Health: +degraded: nothing can be compared$/m);
   expect(stdout).toMatch(/^Shadow: +this node has no rules of kube-proxy/m);
   expect(stdout).toMatch(/^Limit: +shadow: nothing is served or changed/m);
+  if (!promql.isReady) return;
+  const { body } = await getInSandbox(node.instance.sandbox, 10_267, '/metrics');
+  const fired = await evaluateAlerts(promql.program, { shadow: [body] }, Date.now());
+  expect(fired['shadow']).toMatchObject({ FairleadShadowCannotCompare: 900 });
 });
 
 /** Of connection tracking: a flow to the Service whose backend is gone. */

@@ -56,9 +56,10 @@ test('the documented alerts are those of the rules file, and read metrics there 
 });
 
 test('each alert is provoked in a test of a live agent', () => {
-  const tests = ['netns/cli/metrics', 'cluster/agent/metrics', 'nodes/on-this-node'].map((name) =>
-    read(`test/integration/${name}.test.ts`),
-  );
+  const tests = [
+    ...['netns/cli/metrics', 'cluster/agent/metrics', 'nodes/on-this-node'],
+    ...['netns/compare/shadow', 'oracle/shadow'],
+  ].map((name) => read(`test/integration/${name}.test.ts`));
   for (const { alert } of rules) expect(tests.join('\n')).toContain(`${alert}`);
 });
 

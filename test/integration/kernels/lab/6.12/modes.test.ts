@@ -12,7 +12,7 @@ import {
   IPVS_NODE,
   type IpvsTexts,
   ipvsSide,
-} from '../../../../unit/compare/ipvs-recorded.ts';
+} from '../../../../unit/compare/ipvs/recorded.ts';
 import { prepareCluster } from '../../../cluster/programs/binaries.ts';
 import { runLab } from '../lab.ts';
 import { ipvsTools } from './ipvs-tools.ts';

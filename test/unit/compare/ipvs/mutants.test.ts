@@ -2,14 +2,8 @@
 // The real state of kube-proxy in mode ipvs: rules, sets and virtual servers together do what the plan says, but for known reasons; and
 // each rule, entry and server that is missing or another one is found.
 import { describe, expect, test } from 'vitest';
-import {
-  comparedWithIpvs,
-  type IpvsTexts,
-  ipvsPlan,
-  ipvsSide,
-  ipvsTexts,
-} from './ipvs-recorded.ts';
-import { unexplained } from './recorded.ts';
+import { unexplained } from '../recorded.ts';
+import { comparedWithIpvs, type IpvsTexts, ipvsPlan, ipvsSide, ipvsTexts } from './recorded.ts';
 
 const plan = ipvsPlan();
 const texts = ipvsTexts();

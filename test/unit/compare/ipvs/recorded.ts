@@ -3,20 +3,23 @@
 // the plan of the same objects.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Comparison, compare, type Difference } from '../../../src/compare/compare.ts';
-import { reasonsOf } from '../../../src/compare/known.ts';
-import { readIpSets } from '../../../src/compare/rules/ipsets.ts';
-import { readIptables } from '../../../src/compare/rules/iptables.ts';
-import { ipvsProgram } from '../../../src/compare/rules/ipvs.ts';
-import { merged } from '../../../src/compare/rules/merged.ts';
-import { planSide } from '../../../src/compare/sides/plan-side.ts';
-import { rulesSide } from '../../../src/compare/sides/rules-side.ts';
-import type { Side } from '../../../src/compare/sides/side.ts';
-import { parseVirtualServers, type VirtualServer } from '../../../src/engines/kube-proxy/ipvs.ts';
-import type { ObjectChange } from '../../../src/model/types.ts';
-import { createPlanner } from '../../../src/plan/planner.ts';
-import type { Plan } from '../../../src/plan/types.ts';
-import { SETTINGS } from '../plan/support.ts';
+import { type Comparison, compare, type Difference } from '../../../../src/compare/compare.ts';
+import { reasonsOf } from '../../../../src/compare/known.ts';
+import { readIpSets } from '../../../../src/compare/rules/ipsets.ts';
+import { readIptables } from '../../../../src/compare/rules/iptables.ts';
+import { ipvsProgram } from '../../../../src/compare/rules/ipvs.ts';
+import { merged } from '../../../../src/compare/rules/merged.ts';
+import { planSide } from '../../../../src/compare/sides/plan-side.ts';
+import { rulesSide } from '../../../../src/compare/sides/rules-side.ts';
+import type { Side } from '../../../../src/compare/sides/side.ts';
+import {
+  parseVirtualServers,
+  type VirtualServer,
+} from '../../../../src/engines/kube-proxy/ipvs.ts';
+import type { ObjectChange } from '../../../../src/model/types.ts';
+import { createPlanner } from '../../../../src/plan/planner.ts';
+import type { Plan } from '../../../../src/plan/types.ts';
+import { SETTINGS } from '../../plan/support.ts';
 
 const HZ = 250;
 export const IPVS_NODE = { own: ['192.0.2.11', '192.0.3.1', '10.1.1.1', '198.51.100.1'] };
@@ -25,7 +28,7 @@ export const IPVS_FILES = ['iptables.save', 'ipset.save', 'ip_vs'] as const;
 export type IpvsTexts = Readonly<Record<(typeof IPVS_FILES)[number], string>>;
 
 const recorded = (name: string): string =>
-  readFileSync(join(import.meta.dirname, 'recorded', 'ipvs', name), 'utf8');
+  readFileSync(join(import.meta.dirname, 'recorded', name), 'utf8');
 
 export const ipvsTexts = (): IpvsTexts => ({
   'iptables.save': recorded('iptables.save'),
