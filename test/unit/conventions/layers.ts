@@ -97,7 +97,7 @@ const LAYERS: Readonly<Record<Layer, LayerRule>> = {
   },
   program: {
     number: '6',
-    holds: /^src\/(cli\/|main\.ts$)/,
+    holds: /^src\/(cli\/|(begin|main)\.ts$)/,
     mayImport: [...WORLD, 'compare', 'agent', 'service', 'instance', 'program'],
     why: 'no part of the product needs what demonstrates or measures it',
   },
