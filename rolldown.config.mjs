@@ -114,7 +114,7 @@ const output = (dir) => ({
 });
 
 /**
- * A group has also what its modules import, unless one before it has. `first` is what main.ts runs before it loads anything else,
+ * A group has also what its modules import, unless one before it has. `first` is what begin.ts runs before it loads anything else,
  * `asking` all of the commands that ask an agent. Else what two commands or more share is one file: divided by who loads it, it would be 60 files
  * for `run`, and to find, read and compile each takes a millisecond of a start (ADR 34).
  */
@@ -126,12 +126,20 @@ const FILES = {
   ],
 };
 
+/** Loads the parts, with what V8 has compiled of them at the build: that can be kept of CommonJS alone. */
+const MAIN = { ...PARTS, input: { main: 'src/main.ts' }, output: output('dist.fresh') };
+
 const PRODUCT = {
   ...PARTS,
   // What one command loads later may be in a file that another has loaded already.
   checks: { ineffectiveDynamicImport: false },
-  input: { main: 'src/main.ts' },
-  output: { ...output('dist.fresh'), codeSplitting: FILES },
+  input: { begin: 'src/begin.ts' },
+  output: {
+    ...output('dist.fresh/parts'),
+    format: 'cjs',
+    chunkFileNames: '[name].js',
+    codeSplitting: FILES,
+  },
 };
 
 const TOOLS = {
@@ -147,4 +155,4 @@ const TOOLS = {
 };
 
 /** PART=tools makes the tools, all else the product. */
-export default process.env['PART'] === 'tools' ? TOOLS : PRODUCT;
+export default process.env['PART'] === 'tools' ? TOOLS : [MAIN, PRODUCT];

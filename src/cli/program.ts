@@ -43,6 +43,9 @@ async function programWith(commands: Commands): Promise<Command> {
     .version(packageVersion())
     .exitOverride();
   for (const load of Object.values(commands)) program.addCommand(inheriting(await load()));
+  // A signal that came while they were loaded is answered now, before anything begins. Node asks for signals before it comes
+  // to the second of these.
+  for (let turn = 0; turn < 2; turn++) await new Promise((resolve) => setImmediate(resolve));
   return program;
 }
 

@@ -104,7 +104,7 @@ const LAYERS: Readonly<Record<Layer, LayerRule>> = {
   },
   program: {
     number: '6',
-    holds: /^src\/(cli\/|main\.ts$)/,
+    holds: /^src\/(cli\/|(begin|main)\.ts$)/,
     mayImport: [...WORLD, 'compare', 'capture', 'agent', 'service', 'instance', 'program'],
     why: 'no part of the product needs what demonstrates or measures it',
   },

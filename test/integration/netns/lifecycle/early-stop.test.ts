@@ -6,18 +6,17 @@ import { run } from '../../../../src/sys/exec.ts';
 
 const MAIN = fileURLToPath(new URL('../../../../dist/main.js', import.meta.url));
 
-/** Signals the program when it asks for a module, which it then never gets: only the signal ends it. */
-const signalling = (signal: string, module: string): string => {
-  const hooks = `export async function load(url, context, next) {
-    if (!url.endsWith('${module}')) return next(url, context);
-    process.kill(process.pid, '${signal}');
-    return new Promise(() => {});
-  }`;
-  const asUrl = (code: string): string => `data:text/javascript,${encodeURIComponent(code)}`;
-  const url = JSON.stringify(asUrl(hooks));
-  return asUrl(
-    `import { register } from 'node:module'; register(${url}); setInterval(() => {}, 1e3)`,
-  );
+/** Signals the program when it reads a file, and lets it go on: only the signal ends it. */
+const signalling = (signal: string, file: string): string => {
+  const code = `import fs from 'node:fs';
+    import { syncBuiltinESMExports } from 'node:module';
+    const read = fs.readFileSync;
+    fs.readFileSync = (path, ...rest) => {
+      if (String(path).endsWith('${file}')) process.kill(process.pid, '${signal}');
+      return read(path, ...rest);
+    };
+    syncBuiltinESMExports();`;
+  return `data:text/javascript,${encodeURIComponent(code)}`;
 };
 
 test.each([
@@ -30,6 +29,6 @@ test.each([
 });
 
 test('other commands end by the signal', async () => {
-  const args = ['--import', signalling('SIGTERM', '/parts/status.js'), MAIN, 'status'];
+  const args = ['--import', signalling('SIGTERM', '/parts/asking.js'), MAIN, 'status'];
   expect((await run(process.execPath, args)).code).toBe(143);
 });

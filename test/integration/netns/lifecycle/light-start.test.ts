@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory of an agent, which makes the settings that reduce it by itself: it is the same however the agent is started.
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { start, stop } from '../../../../src/sys/exec.ts';
+import { runSync, start, stop } from '../../../../src/sys/exec.ts';
 import { ownPaths } from '../../../../tools/lab/agent.ts';
 import { compiledPath, IMAGE_ENVIRONMENT, insideSandbox } from '../../../../tools/lab/sandbox.ts';
 import { service } from '../../../support/builders.ts';
@@ -30,20 +30,45 @@ const MAIN = compiledPath('main.js');
 
 test('nothing is loaded before the settings but what makes them', () => {
   const importsOf = (file: string): readonly string[] =>
-    [...readFileSync(compiledPath(file), 'utf8').matchAll(/\bfrom"(\.[^"]+)"/g)].map(
-      (found) => found[1] ?? '',
-    );
-  expect(importsOf('main.js')).toEqual(['./parts/first.js']);
+    [
+      ...readFileSync(compiledPath(file), 'utf8').matchAll(
+        /(?<!=>)\b(?:require\(|from)"(\.[^"]+)"/g,
+      ),
+    ]
+      .map((found) => found[1] ?? '')
+      .filter((part) => part !== './rolldown-runtime.js');
+  expect(importsOf('main.js')).toEqual([]);
+  expect(importsOf('parts/begin.js')).toEqual(['./first.js']);
   expect(importsOf('parts/first.js')).toEqual([]);
 });
 
-test('no file has all exports of node:http, for which Node from 22 on loads an undici of its own', () => {
-  const files = readdirSync(compiledPath('parts')).filter((name) => name.endsWith('.js'));
-  expect(files.length).toBeGreaterThan(10);
-  const whole = files.filter((name) =>
-    /\bfrom"(node:)?http"/.test(readFileSync(compiledPath(`parts/${name}`), 'utf8')),
-  );
-  expect(whole).toEqual([]);
+test('V8 takes what the build has compiled of each part of `run`', () => {
+  const check = `const vm = require('node:vm');
+    vm.Script = class extends vm.Script {
+      constructor(text, options) {
+        super(text, options);
+        const state = this.cachedDataRejected ?? 'none';
+        console.error(options.filename.split('/').pop(), state);
+      }
+    };
+    require('node:module').syncBuiltinESMExports();`;
+  const url = `data:text/javascript,${encodeURIComponent(
+    `import { createRequire } from 'node:module'; const require = createRequire('/'); ${check}`,
+  )}`;
+  const { stderr } = runSync(process.execPath, ['--import', url, MAIN, 'run', '--help']);
+  const states = stderr.trimEnd().split('\n');
+  const settings = ['begin.js none', 'first.js none', 'rolldown-runtime.js none'];
+  expect(states.filter((state) => !state.endsWith(' false')).sort()).toEqual(settings);
+  expect(states).toContain('run.js false');
+});
+
+test('undici of Node, which reading all exports of node:http loads from Node 22 on, is not loaded', () => {
+  const ask = `process.on('exit', () => console.error(process.moduleLoadList.join('\\n')));`;
+  const url = `data:text/javascript,${encodeURIComponent(ask)}`;
+  const { stderr } = runSync(process.execPath, ['--import', url, MAIN, 'run', '--help']);
+  const modules = stderr.split('\n');
+  expect(modules).toContain('NativeModule http');
+  expect(modules.filter((name) => name.includes('undici'))).toEqual([]);
 });
 
 test.each([
