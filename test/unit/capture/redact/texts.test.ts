@@ -148,7 +148,7 @@ test('the log, metrics, devices and messages have none of them either', () => {
   const result = redactedText(
     renamed('acme', {
       log: [
-        '{"level":"warn","msg":"entry failed","service":"default/acme","reason":"acme-7d9f at 10.1.1.5 says \\"gold plan\\""}',
+        '{"level":"warn","msg":"entry failed","service":"default/acme","reason":"acme-7d9f at 10.1.1.5 says \\"gold plan\\" in /srv/tenant/x.yaml"}',
       ],
       metrics: 'fairlead_x{namespace="shop",service="acme",port="local"} 1\n',
       network: [
@@ -164,7 +164,16 @@ test('the log, metrics, devices and messages have none of them either', () => {
       },
     }),
   );
-  for (const gone of ['acme', 'gold', 'shop', '52:54', 'rack 7', '10.1.1.5', 'port=\\"local']) {
+  for (const gone of [
+    'acme',
+    'gold',
+    'shop',
+    '52:54',
+    'rack 7',
+    'tenant',
+    '10.1.1.5',
+    'port=\\"local',
+  ]) {
     expect(result, gone).not.toContain(gone);
   }
   expect(result).toContain('veth1');
