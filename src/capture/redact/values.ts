@@ -6,7 +6,7 @@ import { CHOICES, type Replacing } from './objects.ts';
 
 /** A name, or a path of names: `default/web:http/TCP/IPv4`. */
 const NAMES: ReadonlySet<string> = new Set(
-  `namespace name portName service key node nodeName zone hostname`.split(/\s+/),
+  `namespace name portName service key node nodeName zone hostname reportingInstance`.split(/\s+/),
 );
 /** Where a name is one of fairlead's, or of the kernel's. */
 const NOT_NAMES: ReadonlySet<string> = new Set(

@@ -150,6 +150,13 @@ test('the log, metrics, devices and messages have none of them either', () => {
       log: [
         '{"level":"warn","msg":"entry failed","service":"default/acme","reason":"acme-7d9f at 10.1.1.5 says \\"gold plan\\" in /srv/tenant/x.yaml"}',
       ],
+      events: [
+        {
+          metadata: { name: 'acme.17f', namespace: 'shop' },
+          note: 'Service shop/acme at 10.1.1.5',
+          regarding: { kind: 'Service', name: 'acme', namespace: 'shop' },
+        },
+      ],
       metrics: 'fairlead_x{namespace="shop",service="acme",port="local"} 1\n',
       network: [
         {
