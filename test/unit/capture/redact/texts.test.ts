@@ -119,6 +119,8 @@ COMMIT
 	chain endpoint-5TPGNJF2-default/acme/tcp/http__10.1.1.5/8080 {
 		ip saddr { 10.0.0.0-10.0.0.5 } dnat to 10.1.1.5:8080
 	}
+	chain endpoint-5TPGNJF2-default/acme/tcp/http__fd00.10.1..b/8080 {
+	}
 }`,
     },
   ];
@@ -133,6 +135,7 @@ COMMIT
     '10.1.1.5',
     'AAAABBBB',
     '5TPGNJF2',
+    'fd00.10',
   ]) {
     expect(saved + listed, gone).not.toContain(gone);
   }
