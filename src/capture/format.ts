@@ -61,6 +61,8 @@ export interface Capture {
   readonly probe?: unknown;
   readonly metrics?: string;
   readonly log?: readonly string[];
+  /** Those that the agent has sent. */
+  readonly events?: readonly unknown[];
   readonly unread: readonly Unread[];
 }
 
@@ -74,13 +76,14 @@ export type CapturedPart = readonly [
     | 'backend'
     | 'addresses'
     | 'findings'
-    | 'log',
+    | 'log'
+    | 'events',
   value: unknown,
 ];
 
 export type AgentParts = Pick<
   Capture,
-  'plan' | 'dataplanes' | 'programmed' | 'findings' | 'log'
+  'plan' | 'dataplanes' | 'programmed' | 'findings' | 'log' | 'events'
 > & { readonly addresses?: readonly string[] };
 
 export function partsOf(rows: readonly CapturedPart[]): AgentParts {
@@ -99,6 +102,7 @@ export function partsOf(rows: readonly CapturedPart[]): AgentParts {
     addresses: all('addresses')[0],
     findings: all('findings')[0],
     log: all('log')[0],
+    events: all('events')[0],
   } as AgentParts;
 }
 

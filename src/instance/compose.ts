@@ -35,6 +35,7 @@ import {
   withoutAddresses,
 } from '../sys/netlink/node-addresses.ts';
 import { packageVersion } from '../sys/package.ts';
+import { remembering } from './capture.ts';
 import { createDirectReturn, type DirectReturn } from './direct-return/direct-return.ts';
 import { createEarlyListener, type EarlyListener } from './early-listener.ts';
 import { createHandOvers, othersOf } from './hand-over/hand-overs.ts';
@@ -189,7 +190,7 @@ export async function compose(
   servers = await openServers({
     settings: { ...settings.servers, hasServiceHealth: shadow === undefined },
     readers,
-    sender: senderTo(source.source),
+    sender: remembering(senderTo(source.source)),
     localAddresses: () => addresses.current().map(({ address }) => address),
     listen: pool.listen,
     log,

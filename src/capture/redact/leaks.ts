@@ -13,7 +13,7 @@ export function createLeakCheck(names: Names, { given }: AddressMap): (text: str
   const isName = (word: string): boolean =>
     listed.has(word) || word.split(/[._-]/).some((part) => listed.has(part));
   const isOriginal = (text: string): boolean => {
-    const address = canonicalAddress(text);
+    const address = canonicalAddress(text) ?? canonicalAddress(text.replaceAll('.', ':'));
     return address !== undefined && given.has(address) && !standIns.has(address);
   };
   return (text) =>

@@ -53,6 +53,7 @@ export function redacted(capture: Capture, digest: Digest): Capture {
     network: capture.network.map(printed),
     ...(capture.probe !== undefined && { probe: loose(capture.probe) }),
     ...(capture.metrics !== undefined && { metrics: metricsOf(capture.metrics, loose, names) }),
+    ...(capture.events && { events: loose(capture.events, true) }),
     ...(capture.log && {
       log: capture.log.map((line) => printedJson(line, (one) => loose(one, true))),
     }),

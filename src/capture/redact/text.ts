@@ -7,6 +7,8 @@ import type { Names } from './names.ts';
 const IPV4 = /(?<![A-Za-z0-9.])(\d{1,3}(?:\.\d{1,3}){3})(?:\/(\d{1,2})(?!\d))?(?![\w]|\.\d)/g;
 const IPV6 =
   /(?<![\w:.])([0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?:\.\d{1,3}){0,3})(?:\/(\d{1,3})(?!\d))?(?![\w:])/g;
+/** In names of nftables' chains dots stand for colons. */
+const DOTTED = /(?<=__)[0-9a-f]*(?:\.[0-9a-f]*){2,7}(?=\/\d)/g;
 const MAC = /(?<![\w:])[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}(?![\w:])/g;
 /** Names of chains have digests of names, which can be guessed. */
 const DIGESTS = /(?<=\bKUBE-[A-Z]{2,4}-)[A-Z2-7]{16}\b|(?<=-)[A-Z2-7]{8}(?=-[\w.-]+\/)/g;
@@ -72,6 +74,9 @@ export function createTexts(addresses: AddressMap, names: Names, digest: Digest)
       withMarks(
         text
           .replace(MAC, (mac) => mark(macOf(mac)))
+          .replace(DOTTED, (one) =>
+            markOr(one, mapped(one.replaceAll('.', ':'), undefined)?.replaceAll(':', '.')),
+          )
           .replace(IPV6, (whole, plain, length) => markOr(whole, mapped(plain, length)))
           .replace(IPV4, (whole, plain, length) => markOr(whole, mapped(plain, length)))
           .replace(DIGESTS, digestOf),

@@ -6,7 +6,7 @@ import { CHOICES, type Replacing } from './objects.ts';
 
 /** A name, or a path of names: `default/web:http/TCP/IPv4`. */
 const NAMES: ReadonlySet<string> = new Set(
-  `namespace name portName service key node nodeName zone hostname`.split(/\s+/),
+  `namespace name portName service key node nodeName zone hostname reportingInstance`.split(/\s+/),
 );
 /** Where a name is one of fairlead's, or of the kernel's. */
 const NOT_NAMES: ReadonlySet<string> = new Set(
@@ -20,7 +20,7 @@ const FREE: ReadonlySet<string> = new Set(
 );
 /** Of this machine, or of people: of no use elsewhere. */
 const HIDDEN: ReadonlySet<string> = new Set(
-  `location file cgroupRoot bpfRoot ifalias uid apiServer server url`.split(/\s+/),
+  `location file path cgroupRoot bpfRoot ifalias uid apiServer server url`.split(/\s+/),
 );
 
 export interface WalkOptions {
@@ -43,7 +43,9 @@ export function createValueRedaction({ names, texts }: Replacing): RedactValue {
   /** Messages have what people wrote in quotes. */
   const message = (text: string): string =>
     texts.redact(
-      text.replace(QUOTED, (_, one: string) => `"${texts.address(one) ?? word(one)}"`),
+      text
+        .replace(PATH, HIDDEN_TEXT)
+        .replace(QUOTED, (_, one: string) => `"${texts.address(one) ?? word(one)}"`),
       true,
     );
   const word = (text: string): string => (CHOICES.has(text) ? text : names.hide(text));
@@ -86,4 +88,6 @@ export function createValueRedaction({ names, texts }: Replacing): RedactValue {
 }
 
 const SELECTED = /[^\s,=!()]+/g;
+/** Of files; what the kernel has is the same everywhere. */
+const PATH = /(?<![\w.\]/])\/(?!(?:sys|proc|dev|etc)\/)(?:[\w.@+-]+\/)+[\w.@+-]+/g;
 const QUOTED = /"([^"]*)"/g;

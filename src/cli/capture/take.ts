@@ -89,6 +89,7 @@ export async function takeCapture(
     ...(probe !== undefined && { probe }),
     ...(metrics !== undefined && { metrics }),
     ...(known.log && { log: known.log }),
+    ...(known.events && { events: known.events }),
     unread,
   };
 }

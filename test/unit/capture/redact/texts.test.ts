@@ -119,6 +119,8 @@ COMMIT
 	chain endpoint-5TPGNJF2-default/acme/tcp/http__10.1.1.5/8080 {
 		ip saddr { 10.0.0.0-10.0.0.5 } dnat to 10.1.1.5:8080
 	}
+	chain endpoint-5TPGNJF2-default/acme/tcp/http__fd00.10.1..b/8080 {
+	}
 }`,
     },
   ];
@@ -133,6 +135,7 @@ COMMIT
     '10.1.1.5',
     'AAAABBBB',
     '5TPGNJF2',
+    'fd00.10',
   ]) {
     expect(saved + listed, gone).not.toContain(gone);
   }
@@ -148,7 +151,14 @@ test('the log, metrics, devices and messages have none of them either', () => {
   const result = redactedText(
     renamed('acme', {
       log: [
-        '{"level":"warn","msg":"entry failed","service":"default/acme","reason":"acme-7d9f at 10.1.1.5 says \\"gold plan\\""}',
+        '{"level":"warn","msg":"entry failed","service":"default/acme","reason":"acme-7d9f at 10.1.1.5 says \\"gold plan\\" in /srv/tenant/x.yaml"}',
+      ],
+      events: [
+        {
+          metadata: { name: 'acme.17f', namespace: 'shop' },
+          note: 'Service shop/acme at 10.1.1.5',
+          regarding: { kind: 'Service', name: 'acme', namespace: 'shop' },
+        },
       ],
       metrics: 'fairlead_x{namespace="shop",service="acme",port="local"} 1\n',
       network: [
@@ -164,7 +174,16 @@ test('the log, metrics, devices and messages have none of them either', () => {
       },
     }),
   );
-  for (const gone of ['acme', 'gold', 'shop', '52:54', 'rack 7', '10.1.1.5', 'port=\\"local']) {
+  for (const gone of [
+    'acme',
+    'gold',
+    'shop',
+    '52:54',
+    'rack 7',
+    'tenant',
+    '10.1.1.5',
+    'port=\\"local',
+  ]) {
     expect(result, gone).not.toContain(gone);
   }
   expect(result).toContain('veth1');
