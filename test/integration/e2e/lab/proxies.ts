@@ -11,15 +11,20 @@ import { rollOut } from '../nodes/use.ts';
 
 const NAMESPACE = 'kube-system';
 
+/** '': kube-proxy's default, iptables. ipvs needs a kernel with IPVS. */
+export type ProxyMode = '' | 'iptables' | 'nftables';
+
 /**
  * What kubeadm makes for kube-proxy. The limit of connections is the machine's, which a node of a few namespaces must not set:
  * kind has the same setting.
  */
 export async function addKubeadm(
   { plane }: RealCluster,
-  { runsKubeProxy }: { readonly runsKubeProxy: boolean },
+  { runsKubeProxy, mode = '' }: { readonly runsKubeProxy: boolean; readonly mode?: ProxyMode },
 ): Promise<void> {
-  const objects = kubeadmObjects(plane.server.nodeUrl).replace('maxPerCore: null', 'maxPerCore: 0');
+  const objects = kubeadmObjects(plane.server.nodeUrl)
+    .replace('maxPerCore: null', 'maxPerCore: 0')
+    .replace('mode: ""', `mode: "${mode}"`);
   const parts = objects.split('---\n');
   const wanted = parts.filter((part) => runsKubeProxy || !part.includes('kind: DaemonSet'));
   await plane.kubectl(['apply', '--warnings-as-errors', '-f', '-'], wanted.join('---\n'));

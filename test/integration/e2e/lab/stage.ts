@@ -9,7 +9,7 @@ import type { ProxyImages } from './archives.ts';
 import { DNS } from './dns.ts';
 import { type Client, type Load, podClient, startOutside, underLoad } from './load.ts';
 import { clientPod, deployment, podService } from './pods.ts';
-import { addKubeadm, applyFairlead } from './proxies.ts';
+import { addKubeadm, applyFairlead, type ProxyMode } from './proxies.ts';
 import type { Parts } from './suite.ts';
 
 export const WEB = '10.96.1.1';
@@ -27,16 +27,17 @@ export interface Stage extends RealCluster {
 
 export interface StageOptions {
   readonly proxy: 'kube-proxy' | 'fairlead';
+  readonly mode?: ProxyMode;
 }
 
 export async function openStage(
   { binaries, programs, images }: Parts,
-  { proxy }: StageOptions,
+  { proxy, mode = '' }: StageOptions,
 ): Promise<Stage> {
   const cluster = await startNodes(binaries, programs, ['n1', 'n2']);
   try {
     await importImages(cluster, images);
-    await addKubeadm(cluster, { runsKubeProxy: proxy === 'kube-proxy' });
+    await addKubeadm(cluster, { runsKubeProxy: proxy === 'kube-proxy', mode });
     if (proxy === 'fairlead') {
       await applyFairlead(cluster);
       return await addPods(cluster);
