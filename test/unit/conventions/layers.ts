@@ -8,6 +8,7 @@ type Layer =
   | 'plan'
   | 'engine'
   | 'compare'
+  | 'history'
   | 'system'
   | 'config'
   | 'kernel'
@@ -65,6 +66,12 @@ const LAYERS: Readonly<Record<Layer, LayerRule>> = {
     mayImport: [...PURE, 'compare'],
     why: 'rules and plans are compared as values, so that files from another node can be, too',
   },
+  history: {
+    number: '3a',
+    holds: /^src\/history\//,
+    mayImport: ['lib', 'model', 'plan', 'history'],
+    why: 'what is on disk is read as values, whoever has written it',
+  },
   system: {
     number: '3b',
     holds: /^src\/(sys\/|log\.ts$)/,
@@ -92,13 +99,13 @@ const LAYERS: Readonly<Record<Layer, LayerRule>> = {
   instance: {
     number: '5c',
     holds: /^src\/instance\//,
-    mayImport: [...WORLD, 'compare', 'agent', 'service', 'instance'],
+    mayImport: [...WORLD, 'compare', 'history', 'agent', 'service', 'instance'],
     why: 'the command line drives what runs in an agent, not the other way round',
   },
   program: {
     number: '6',
     holds: /^src\/(cli\/|main\.ts$)/,
-    mayImport: [...WORLD, 'compare', 'agent', 'service', 'instance', 'program'],
+    mayImport: [...WORLD, 'compare', 'history', 'agent', 'service', 'instance', 'program'],
     why: 'no part of the product needs what demonstrates or measures it',
   },
   tools: {
