@@ -16,7 +16,7 @@ export const ENTRY_COLUMNS: readonly Column<Entry>[] = [
   { title: 'SERVICE', cell: ({ service = '' }) => service },
   { title: 'WHAT', cell: ({ what, isOfStart }) => (isOfStart ? 'at the start' : what) },
   { title: 'CHANGE', cell: changeText },
-  { title: 'WHY', cell: whyTexts },
+  { title: 'WHY', cell: reasonTexts },
   { title: 'TOOK', cell: tookText },
 ];
 
@@ -45,7 +45,7 @@ export const HELD_COLUMNS: readonly Column<HeldPort>[] = [
   { title: 'CHOSEN-BY', isRare: true, cell: ({ o = '' }) => o },
   { title: 'SINCE', cell: ({ since }) => since?.at ?? 'before' },
   { title: 'CHANGE', isRare: true, cell: ({ since }) => (since ? changeText(since) : '') },
-  { title: 'WHY', isRare: true, cell: ({ since }) => (since ? whyTexts(since) : '') },
+  { title: 'WHY', isRare: true, cell: ({ since }) => (since ? reasonTexts(since) : '') },
 ];
 
 export const LATENCY_COLUMNS: readonly Column<Latency>[] = [
@@ -94,7 +94,7 @@ const listTexts = (diff: ListDiff | undefined, what: string): readonly string[] 
     ? []
     : [...diff[0].map((text) => `+${text}${what}`), ...diff[1].map((text) => `-${text}${what}`)];
 
-export function whyTexts({ events = [], moreEvents = 0, isOfStart }: Entry): readonly string[] {
+export function reasonTexts({ events = [], moreEvents = 0, isOfStart }: Entry): readonly string[] {
   const texts = events.map(eventText);
   const more = moreEvents === 0 ? [] : [`${moreEvents} more events`];
   return isOfStart ? ['no agent ran'] : [...texts, ...more];

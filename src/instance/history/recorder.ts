@@ -234,9 +234,11 @@ export class Recorder {
     for (const { at, up, ms, changes, failed } of queue) {
       const services: ServiceChangeRecord[] = [];
       for (const { key, before, after, events, more } of changes) {
+        const d = diffOf(before && stateOf(before), after && stateOf(after));
+        // Nobody asked for it, and nothing that is recorded has changed.
+        if (events.length === 0 && d !== null && Object.keys(d).length === 0) continue;
         services.push({
-          s: key,
-          d: diffOf(before && stateOf(before), after && stateOf(after)),
+          ...{ s: key, d },
           ...(events.length > 0 && { e: events }),
           ...(more > 0 && { more }),
         });
@@ -247,7 +249,8 @@ export class Recorder {
         .map(({ service, reason }) => ({ ...(service !== undefined && { s: service }), reason }));
       const content = { t: 'sync' as const, ms: Math.round(ms * 1000) / 1000, services };
       const record = refused.length > 0 ? { ...content, failed: refused } : content;
-      frames.push(frameOf(this.#stamped(record, at, up)));
+      if (services.length > 0 || refused.length > 0)
+        frames.push(frameOf(this.#stamped(record, at, up)));
     }
   }
 

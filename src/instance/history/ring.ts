@@ -79,8 +79,7 @@ export class Ring {
   async next(): Promise<void> {
     const handle = this.#handle;
     this.#handle = undefined;
-    await handle?.datasync();
-    await handle?.close();
+    await handle?.datasync().finally(() => handle.close());
     const number = Math.max(0, ...this.#sizes.keys()) + 1;
     this.#sizes.set(number, 0);
     this.#changed = 0;
