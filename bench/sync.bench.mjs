@@ -2,8 +2,10 @@
 // How long one change takes from the agent's accept() until the dataplane has programmed it: 1,000 Services
 // with 10 endpoints each, 1,000 changes (`--changes`) of one endpoint, one after the other. Over real BPF maps (needs
 // root), or with --memory over tables in memory. Needs `npm run build`; the script of npm builds those tables.
-// `--json` prints one line.
-import { readFileSync } from 'node:fs';
+// `--json` prints one line. With `--history` the changes are recorded, too.
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { createMemoryTables } from '../build/bench-js/test/support/tables/memory.js';
@@ -12,6 +14,7 @@ import { createBpfDataplane } from '../build/js/engines/bpf/kernel/dataplane.js'
 import { kernelTables } from '../build/js/engines/bpf/kernel/maps/kernel.js';
 import { bpfCapabilities } from '../build/js/engines/capabilities.js';
 import { createRouter } from '../build/js/engines/router/router.js';
+import { openHistory } from '../build/js/instance/history/open.js';
 import { createPlanner } from '../build/js/plan/planner.js';
 import { openObject, waitGracePeriod } from '../build/js/sys/native.js';
 import { ENDPOINTS, SETTINGS, serviceChange, sliceChange } from './plan-objects.mjs';
@@ -24,6 +27,7 @@ const { values: options } = parseArgs({
     memory: { type: 'boolean', default: false },
     changes: { type: 'string', default: '1000' },
     json: { type: 'boolean', default: false },
+    history: { type: 'boolean', default: false },
   },
 });
 const isMemory = options.memory;
@@ -74,6 +78,14 @@ function untilProgrammed(ask) {
   });
 }
 
+const historyFolder = options.history ? mkdtempSync(join(tmpdir(), 'fairlead-history-')) : '';
+const history = options.history
+  ? openHistory(
+      { dir: historyFolder, isNamed: true, maxBytes: 2 ** 26 },
+      { agent, node: 'n1', log },
+    )
+  : undefined;
+
 agent.accept(
   Array.from({ length: SERVICES }, (_, n) => [serviceChange(n), sliceChange(n, 0)]).flat(),
 );
@@ -81,11 +93,18 @@ await untilProgrammed(() => agent.sourceSynced());
 const spent = [];
 for (let at = 0; at < WARMUPS + CHANGES; at += 1) {
   const change = sliceChange((at * 7919) % SERVICES, 1 + (at % 9));
-  const ms = await untilProgrammed(() => agent.accept([change]));
+  const ms = await untilProgrammed(() => {
+    history?.arrived([change]);
+    agent.accept([change]);
+  });
   if (at >= WARMUPS) spent.push(ms);
   // What follows a change (releasing what it retired) is not the next one's.
   await new Promise((resolve) => setTimeout(resolve, 1));
 }
+await new Promise((resolve) => setTimeout(resolve, history === undefined ? 0 : 500));
+const historyBytes = history?.view()?.writtenBytes;
+history?.close();
+if (historyFolder !== '') rmSync(historyFolder, { recursive: true });
 agent.stop();
 
 spent.sort((a, b) => a - b);
@@ -99,6 +118,7 @@ const figures = {
   services: SERVICES,
   endpointsPerService: ENDPOINTS,
   changes: CHANGES,
+  ...(historyBytes !== undefined && { historyBytes }),
 };
 if (options.json) {
   console.log(JSON.stringify(figures));

@@ -15,6 +15,7 @@ const COMMANDS: Commands = {
   backends: async () => (await import('./commands/backends.ts')).backendsCommand(),
   connections: async () => (await import('./commands/connections.ts')).connectionsCommand(),
   explain: async () => (await import('./commands/explain.ts')).explainCommand(),
+  history: async () => (await import('./commands/history.ts')).historyCommand(),
   compare: async () => (await import('./commands/compare.ts')).compareCommand(),
   capture: async () => (await import('./commands/capture.ts')).captureCommand(),
   bypass: async () => (await import('./commands/bypass.ts')).bypassCommand(),

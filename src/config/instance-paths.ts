@@ -7,5 +7,8 @@ export const DEFAULT_BPF_ROOT = '/sys/fs/bpf/fairlead';
 export const DEFAULT_RUN_DIR = '/run/fairlead';
 /** In a run directory: the objects of a folder of manifests that count. */
 export const lastGoodPath = (runDir: string): string => `${runDir}/manifests.jsonl.gz`;
+/** Of changes: below /run there is memory alone. Another instance has its own. */
+export const historyDir = (runDir: string): string =>
+  runDir === DEFAULT_RUN_DIR ? '/var/lib/fairlead/history' : `${runDir}/history`;
 /** Where container runtimes look for the network of pods. */
 export const DEFAULT_CNI_FOLDER = '/etc/cni/net.d';

@@ -89,6 +89,8 @@ export interface OwnSettings {
   readonly cgroupRoot: string | undefined;
   readonly bpfRoot: string;
   readonly runDir: string;
+  /** `dir` undefined: where historyDir() says. */
+  readonly history: { readonly dir: string | undefined; readonly maxMiB: number };
   readonly cniConfDir: string;
   /** Entries by the table names of --map-size (`service-ports`); a table that is absent keeps its size. */
   readonly mapSizes: Readonly<Record<string, number>>;

@@ -36,9 +36,10 @@ import {
 } from '../sys/netlink/node-addresses.ts';
 import { packageVersion } from '../sys/package.ts';
 import { remembering } from './capture.ts';
-import { createDirectReturn, type DirectReturn } from './direct-return/direct-return.ts';
+import { createDirectReturn } from './direct-return/direct-return.ts';
 import { createEarlyListener, type EarlyListener } from './early-listener.ts';
 import { createHandOvers, othersOf } from './hand-over/hand-overs.ts';
+import { type HistoryFollower, type HistorySettings, openHistory } from './history/open.ts';
 import type { HostRulesFollower, HostRulesSettings } from './host-rules/host-rules.ts';
 import { hostRulesOf, takesPacketsBack } from './host-rules/open.ts';
 import { type OnNodeSettings, openOnNode } from './on-node/open.ts';
@@ -47,7 +48,7 @@ import { checkRunDir } from './preflight/checks.ts';
 import { freezable, readersOf } from './readers.ts';
 import { routesOf, STARTING_ROUTES } from './routes.ts';
 import { whenServing } from './serving.ts';
-import { openShadow, type ShadowFollower, type ShadowSettings } from './shadow/open.ts';
+import { openShadow, type ShadowSettings } from './shadow/open.ts';
 
 /** @param network the devices and addresses of the node, which the caller closes after the dataplane */
 export type OpenDataplane = (network: NetworkFollower) => Promise<ComposedDataplane>;
@@ -74,6 +75,8 @@ export interface InstanceSettings {
   readonly hostRules?: HostRulesSettings | undefined;
   /** Nothing is served: the plan is compared with the rules of another proxy. */
   readonly shadow?: ShadowSettings | undefined;
+  /** undefined: what is programmed is not recorded. */
+  readonly history?: HistorySettings | undefined;
   /** Where the CNI has its files, and the bit by which rules say "masquerade". */
   readonly onNode: OnNodeSettings;
 }
@@ -157,6 +160,9 @@ export async function compose(
       onView: (view) => servers?.shadowSeen(view),
     });
   if (shadow !== undefined) closers.push(shadow);
+  const history =
+    settings.history && openHistory(settings.history, { agent, node: settings.plan.nodeName, log });
+  if (history !== undefined) closers.push(history);
   const nodeSockets = followNodeSockets({
     ...{ addresses, read: listenersBeside(dataplane), clock: SYSTEM_CLOCK, log },
     tell: (sockets) => {
@@ -184,7 +190,7 @@ export async function compose(
   const onNode = openOnNode(settings.onNode, { network, agent, dataplane, more, log });
   closers.push(onNode);
   const { readers, freeze } = freezable(
-    readersOf(parts, { topServices: settings.metricsTopServices, onNode, shadow }),
+    readersOf(parts, { topServices: settings.metricsTopServices, onNode, shadow, history }),
   );
   const { openServers } = await serversModule;
   servers = await openServers({
@@ -222,11 +228,13 @@ export async function compose(
         ...(hostRules?.problems() ?? []),
         ...directReturn.problems(),
         ...nodeSockets.problems(),
+        ...(history?.problems() ?? []),
       ],
     }),
   );
   start(source.source, early, {
-    ...{ agent, servers, directReturn, shadow, nodeName: settings.plan.nodeName, log },
+    ...{ agent, servers, nodeName: settings.plan.nodeName, log },
+    followers: [directReturn, ...(shadow ? [shadow] : []), ...(history ? [history] : [])],
   });
   closers.push(whenServing({ agent, servers, onServing }));
   return {
@@ -304,14 +312,13 @@ function start(
   {
     agent,
     servers,
-    directReturn,
-    shadow,
+    followers,
     nodeName,
     log,
   }: {
     readonly agent: Agent;
-    readonly directReturn: DirectReturn;
-    readonly shadow: ShadowFollower | undefined;
+    /** They see what arrives before the agent accepts it. */
+    readonly followers: readonly Pick<HistoryFollower, 'arrived'>[];
     readonly servers: Servers;
     readonly nodeName: string;
     readonly log: Logger;
@@ -335,8 +342,7 @@ function start(
   const listener = {
     onChanges: (changes: readonly ObjectChange[]) => {
       servers.arrived(changes);
-      directReturn.arrived(changes);
-      shadow?.arrived(changes);
+      for (const follower of followers) follower.arrived(changes);
       agent.accept(changes);
     },
     onSynced: () => agent.sourceSynced(),

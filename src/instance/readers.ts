@@ -16,6 +16,7 @@ import type {
 } from '../server/metrics/readings.ts';
 import type { Source } from '../source/source.ts';
 import { packageVersion } from '../sys/package.ts';
+import type { HistoryFollower } from './history/open.ts';
 import type { OnNode } from './on-node/looking.ts';
 import type { Running } from './routes.ts';
 import type { ShadowFollower } from './shadow/open.ts';
@@ -26,10 +27,12 @@ export function readersOf(
     topServices,
     onNode,
     shadow,
+    history,
   }: {
     readonly topServices: number;
     readonly onNode: OnNode;
     readonly shadow?: Pick<ShadowFollower, 'view'> | undefined;
+    readonly history?: Pick<HistoryFollower, 'view'> | undefined;
   },
 ): AgentReaders {
   return {
@@ -38,6 +41,7 @@ export function readersOf(
     limitations: () => dataplane.dataplanes.flatMap(limitationsOf),
     findings: () => onNode.findings(),
     shadow: () => shadow?.view(),
+    history: () => history?.view(),
     fallback: () => dataplane.installation.fallback,
     isReady: () => agent.state().isReady,
     plan: () => agent.state().plan,

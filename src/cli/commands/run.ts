@@ -8,6 +8,7 @@ import { watchConfigFile, watchedFile } from '../../config/file/watch.ts';
 import { configText, configz } from '../../config/file/write.ts';
 import type { FlagValues } from '../../config/flags/flags.ts';
 import { flagz } from '../../config/flags/flagz.ts';
+import { historyDir } from '../../config/instance-paths.ts';
 import { type LoadedConfig, loadConfig } from '../../config/load.ts';
 import {
   needsRouteLocalnet,
@@ -276,6 +277,16 @@ function hostRulesOf(
   return { mayMove: engine === 'auto' && isByKind, periodMs: syncPeriodMs };
 }
 
+/** An agent with --shadow programs nothing. */
+const historyOf = ({ own }: Config): InstanceSettings['history'] =>
+  own.history.maxMiB === 0 || own.shadow !== undefined
+    ? undefined
+    : {
+        dir: resolve(own.history.dir ?? historyDir(resolve(own.runDir))),
+        isNamed: own.history.dir !== undefined,
+        maxBytes: own.history.maxMiB * 2 ** 20,
+      };
+
 const rootOf = ({ cgroupRoot }: Config['own']): string | undefined =>
   cgroupRoot === undefined ? undefined : resolve(cgroupRoot);
 
@@ -328,6 +339,7 @@ async function settingsOf(
     metricsTopServices: own.metricsTopServices,
     hostRules: hostRulesOf(config, chosen),
     shadow: own.shadow,
+    history: historyOf(config),
     onNode: {
       cniFolder: resolve(own.cniConfDir),
       ownPrograms: () => programsBelow(resolve(own.bpfRoot)),

@@ -42,6 +42,10 @@ export function ownSettings(input: Partial<OwnInput>): OwnSettings {
     cgroupRoot: settingOf(input, 'cgroupRoot'),
     bpfRoot: settingOf(input, 'bpfRoot'),
     runDir: settingOf(input, 'runDir'),
+    history: {
+      dir: settingOf(input, 'historyDir'),
+      maxMiB: settingOf(input, 'historySize'),
+    },
     cniConfDir: settingOf(input, 'cniConfDir'),
     mapSizes: Object.fromEntries(
       sizes.flatMap(([field, size]) => (size == null ? [] : [[tableName(field), size]])),

@@ -117,6 +117,23 @@ export const AGENT_SETTINGS = {
     doc: 'directory for the admin socket and state',
     written: ({ own }) => own.runDir,
   },
+  historyDir: {
+    flag: 'history-dir',
+    ...text,
+    defaultText: '`/var/lib/fairlead/history`; with another runDir, `history` in it',
+    help: 'directory for the history of changes (default /var/lib/fairlead/history, or history in a --run-dir that is given; where it cannot be written, there is none)',
+    doc: 'directory for the [history of changes](operate.md#the-history)',
+    written: ({ own }) => own.history.dir,
+  },
+  historySize: {
+    flag: 'history-size',
+    type: 'int',
+    schema: z.int().min(0).max(65_536),
+    default: 64,
+    help: 'size of the history on disk in MiB (0: none; default 64)',
+    doc: 'size of the history in MiB; 0: there is none',
+    written: ({ own }) => own.history.maxMiB,
+  },
   cniConfDir: {
     flag: 'cni-conf-dir',
     ...text,

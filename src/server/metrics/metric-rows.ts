@@ -226,6 +226,16 @@ const OWN = {
     '',
     'How long the last comparison took, with its pauses.',
   ),
+  fairlead_history_bytes: gauge('', 'Size of the history on disk.'),
+  fairlead_history_written_bytes_total: counter(
+    '',
+    'Bytes written to the history since the start.',
+  ),
+  fairlead_history_errors_total: counter('', 'Writes of the history that failed.'),
+  fairlead_history_lost_changes_total: counter(
+    '',
+    'Changes that are not in the history because they could not be written.',
+  ),
   fairlead_listening: gauge('server', '1 while the server listens on its port.'),
   fairlead_service_health_ports: gauge('', 'healthCheckNodePorts being served.'),
   fairlead_config_reload_needed: gauge(

@@ -5,6 +5,7 @@ import type { Limitation } from '../../engines/capabilities.ts';
 import type { EarlyView, Fallback, StaleSocketsState, Traffic } from '../../engines/snapshot.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { Family, Rejection } from '../../model/types.ts';
+import type { HistoryView } from '../../observe/history-view.ts';
 import type { ShadowView } from '../../observe/shadow-view.ts';
 import type { Finding } from '../../on-node/finding.ts';
 import { TOPIC_NAMES } from '../../on-node/topics.ts';
@@ -42,6 +43,8 @@ export interface AgentReaders {
   readonly findings: () => readonly Finding[];
   /** What an agent with --shadow has found. */
   readonly shadow: () => ShadowView | undefined;
+  /** undefined: no history is kept. */
+  readonly history: () => HistoryView | undefined;
   /** What iptables serves because eBPF cannot. */
   readonly fallback: () => Fallback | undefined;
   readonly isReady: () => boolean;
@@ -84,6 +87,7 @@ export function readingsOf(readers: MetricReaders, nowMs: () => number): Reading
   return {
     ...{ ...ofAgent(readers), ...ofPlan(readers, nowMs), ...ofKernel(readers) },
     ...ofShadow(readers),
+    ...ofHistory(readers),
   };
 }
 
@@ -109,6 +113,15 @@ function ofShadow({ shadow }: MetricReaders): Readings {
     ),
   };
 }
+
+const ofHistory = ({ history }: MetricReaders): Readings => ({
+  ...on('fairlead_history_bytes', history, ({ bytes }) => one({}, bytes)),
+  ...on('fairlead_history_written_bytes_total', history, ({ writtenBytes }) =>
+    one({}, writtenBytes),
+  ),
+  ...on('fairlead_history_errors_total', history, ({ errors }) => one({}, errors)),
+  ...on('fairlead_history_lost_changes_total', history, ({ lostChanges }) => one({}, lostChanges)),
+});
 
 function ofAgent(readers: MetricReaders): Readings {
   const { version, events } = readers;

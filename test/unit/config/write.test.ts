@@ -22,6 +22,8 @@ const VALUES: Readonly<Record<string, string>> = {
   cgroupRoot: '/c',
   bpfRoot: '/b',
   runDir: '/r',
+  historyDir: '/h',
+  historySize: '8',
   cniConfDir: '/n',
   mapSizes:
     '{frontends: 1, backends: 2, servicePorts: 3, slotBlocks: 4, affinity: 5, sourceRanges: 6, flows: 7}',

@@ -9,6 +9,7 @@ type Layer =
   | 'engine'
   | 'compare'
   | 'capture'
+  | 'history'
   | 'system'
   | 'config'
   | 'kernel'
@@ -27,6 +28,7 @@ interface LayerRule {
 
 const PURE: readonly Layer[] = ['lib', 'model', 'plan', 'engine'];
 const WORLD: readonly Layer[] = [...PURE, 'config', 'system', 'kernel'];
+const READ_ANYWHERE: readonly Layer[] = [...WORLD, 'compare', 'capture', 'history'];
 
 /** The first pattern that fits decides. */
 const LAYERS: Readonly<Record<Layer, LayerRule>> = {
@@ -72,6 +74,12 @@ const LAYERS: Readonly<Record<Layer, LayerRule>> = {
     mayImport: [...PURE, 'capture'],
     why: 'a capture of another node is read, and its names replaced, without this one',
   },
+  history: {
+    number: '3a',
+    holds: /^src\/history\//,
+    mayImport: ['lib', 'model', 'plan', 'history'],
+    why: 'what is on disk is read as values, whoever has written it',
+  },
   system: {
     number: '3b',
     holds: /^src\/(sys\/|log\.ts$)/,
@@ -99,13 +107,13 @@ const LAYERS: Readonly<Record<Layer, LayerRule>> = {
   instance: {
     number: '5c',
     holds: /^src\/instance\//,
-    mayImport: [...WORLD, 'compare', 'capture', 'agent', 'service', 'instance'],
+    mayImport: [...READ_ANYWHERE, 'agent', 'service', 'instance'],
     why: 'the command line drives what runs in an agent, not the other way round',
   },
   program: {
     number: '6',
     holds: /^src\/(cli\/|(begin|main)\.ts$)/,
-    mayImport: [...WORLD, 'compare', 'capture', 'agent', 'service', 'instance', 'program'],
+    mayImport: [...READ_ANYWHERE, 'agent', 'service', 'instance', 'program'],
     why: 'no part of the product needs what demonstrates or measures it',
   },
   tools: {

@@ -9,6 +9,7 @@ export const agentReaders = (over: Partial<AgentReaders> = {}): AgentReaders => 
   findings: () => [],
   fallback: () => undefined,
   shadow: () => undefined,
+  history: () => undefined,
   isReady: () => false,
   plan: () => undefined,
   sourceProblems: () => [],

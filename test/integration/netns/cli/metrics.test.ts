@@ -296,6 +296,8 @@ describe('series of a live agent', () => {
   });
 });
 
+const PROGRAMMING = 'kubeproxy_network_programming_duration_seconds';
+
 describe.skipIf(!promql.isReady)('alerts', () => {
   test('fire on their own fault after the documented time, and on no other', async () => {
     if (!promql.isReady) return;
@@ -314,5 +316,20 @@ describe.skipIf(!promql.isReady)('alerts', () => {
       drift: { FairleadDrift: 0 },
       'configuration changed': { FairleadRestartNeeded: 900 },
     });
+  });
+
+  test('changes that are programmed late', async () => {
+    if (!promql.isReady) return;
+    const page = (late: number): string =>
+      [
+        ['5', 0],
+        ['10', late],
+        ['+Inf', late],
+      ]
+        .map(([le, n]) => `${PROGRAMMING}_bucket{ip_family="IPv4",le="${le}"} ${n}\n`)
+        .join('');
+    const late = { late: [page(1), page(5), page(9)] };
+    const { late: firing } = await evaluateAlerts(promql.program, late, Date.now());
+    expect(firing).toEqual({ FairleadProgrammingSlow: expect.any(Number) });
   });
 });
