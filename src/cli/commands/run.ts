@@ -313,6 +313,7 @@ async function settingsOf(
           hasLocalhostNodePorts: config.netfilter.localhostNodePorts,
           minSyncPeriodMs: config.netfilter.minSyncPeriodMs,
           syncPeriodMs: config.syncPeriodMs,
+          offload: own.nftablesOffload,
         },
         protectsNodePorts: own.protectsNodePorts,
         secretFile:
