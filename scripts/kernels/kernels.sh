@@ -8,7 +8,7 @@ keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 # Loaded in this order, with those that they need; of `NAME?` only if it is a module of this kernel.
 modules=(virtio_pci? virtiofs? overlay veth bridge dummy tun vxlan bonding 8021q ipip ip6_tunnel ip_gre geneve sch_ingress cls_bpf
   nft_compat nft_counter? nft_chain_nat nft_limit? nft_log? nft_ct? nft_reject_inet
-  nft_fib_ipv4 nft_fib_ipv6 nft_numgen? nft_nat? nft_masq? nft_reject_ipv4? nft_reject_ipv6?
+  nft_fib_ipv4 nft_fib_ipv6 nf_flow_table_inet nft_flow_offload nft_numgen? nft_nat? nft_masq? nft_reject_ipv4? nft_reject_ipv6?
   iptable_nat iptable_filter iptable_mangle iptable_raw ip6table_nat ip6table_filter ip6table_mangle
   xt_nat xt_comment xt_conntrack xt_addrtype xt_mark xt_statistic xt_recent xt_nfacct xt_tcpudp xt_multiport
   xt_limit xt_physdev xt_MASQUERADE ipt_REJECT ip6t_REJECT xt_sctp xt_set xt_ipvs

@@ -101,6 +101,8 @@ export interface OwnSettings {
   readonly socketScope: 'auto' | 'host' | 'pods';
   /** As in the file. */
   readonly xdp: readonly string[];
+  /** Patterns of device names, as `devices`; ['off']: no flowtable. */
+  readonly nftablesOffload: readonly string[];
   readonly protectsNodePorts: boolean;
   readonly auditIntervalMs: number;
   /** TCP connections to a backend that is gone are reset. */

@@ -58,6 +58,8 @@ export interface Capabilities {
   readonly relays?: 'addresses' | 'port-map' | undefined;
   /** Why their bytes pass through JavaScript; absent: a thread of the addon moves them. */
   readonly slowRelay?: string | undefined;
+  /** Established TCP connections go through a flowtable, or why not. Absent: nobody has asked for it. */
+  readonly offload?: { readonly reason?: string | undefined } | undefined;
   /** Serves nothing, and only tells what would differ. */
   readonly isShadow?: true;
 }
@@ -171,7 +173,6 @@ export const nftablesCapabilities = (families: readonly Family[]): Capabilities 
   masqueradesItself: false,
 });
 
-/** On a node with both families. */
 export const NFTABLES: Capabilities = nftablesCapabilities(FAMILIES);
 
 /** SHADOW: another proxy serves, and nothing is changed. */

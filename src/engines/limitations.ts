@@ -17,6 +17,9 @@ export const LIMITATIONS = {
   AFFINITY_CLIENTS: 'session affinity remembers %d clients for each endpoint',
   ALGORITHMS: 'backends are chosen at random instead of by %a',
   DIRECT_RETURN: 'there is no direct return%w: what goes to other nodes is masqueraded',
+  OFFLOAD:
+    'established TCP connections that are routed here pass by filters of the node, and their bytes are not counted: they are in a flowtable',
+  NO_OFFLOAD: 'no connections are offloaded to a flowtable: %o',
   PORT_MAP: 'addresses that the node lacks are at ports of 127.0.0.1: services -o wide has them',
   CLIENT_ADDRESS: 'endpoints see an address of the node instead of the client',
   PROXY_PROTOCOL: 'fairlead.io/proxy-protocol names the client for TCP alone',
@@ -34,7 +37,7 @@ export function limitationsOf(capabilities: Capabilities): readonly Limitation<L
   const { dataplane, serves, countsConnections, knowsNode, canBypass } = capabilities;
   const { affinityClients, directReturn, noDirectReturn, answersLoopback } = capabilities;
   const { masqueradesItself } = capabilities;
-  const { relays, slowRelay } = capabilities;
+  const { relays, slowRelay, offload } = capabilities;
   if (capabilities.isShadow === true)
     return [{ dataplane, code: 'SHADOW', reason: LIMITATIONS.SHADOW }];
   const missing = ALGORITHM_NAMES.filter((name) => !capabilities.algorithms.includes(name));
@@ -49,6 +52,8 @@ export function limitationsOf(capabilities: Capabilities): readonly Limitation<L
     AFFINITY_CLIENTS: affinityClients !== undefined,
     ALGORITHMS: missing.length > 0,
     DIRECT_RETURN: serves.outside !== undefined && !directReturn,
+    OFFLOAD: offload !== undefined && offload.reason === undefined,
+    NO_OFFLOAD: offload?.reason !== undefined,
     PORT_MAP: relays === 'port-map',
     CLIENT_ADDRESS: relays !== undefined,
     PROXY_PROTOCOL: relays !== undefined,
@@ -61,10 +66,11 @@ export function limitationsOf(capabilities: Capabilities): readonly Limitation<L
     '%d': `${affinityClients}`,
     '%a': unweighted.join(', '),
     '%r': slowRelay ?? '',
+    '%o': offload?.reason ?? '',
     '%w': noDirectReturn === undefined ? '' : ` (${noDirectReturn})`,
   };
   const reasonOf = (code: LimitationCode): string =>
-    LIMITATIONS[code].replace(/%[darw]/, (name) => words[name] ?? name);
+    LIMITATIONS[code].replace(/%[darwo]/, (name) => words[name] ?? name);
   return (Object.keys(LIMITATIONS) as LimitationCode[])
     .filter((code) => applies[code])
     .map((code) => ({ dataplane, code, reason: reasonOf(code) }));

@@ -18,6 +18,7 @@ import type { Connections } from '../engines/connections.ts';
 import type { ComposedDataplane, Dataplane } from '../engines/dataplane.ts';
 import type { FoundTools } from '../engines/iptables/kernel/find.ts';
 import type { IptablesSettings } from '../engines/iptables/kernel/open.ts';
+import type { NftablesSettings } from '../engines/nftables/kernel/open.ts';
 import { createMoving, type InPlace } from '../engines/router/moving.ts';
 import { createRouter } from '../engines/router/router.ts';
 import { createShadowDataplane } from '../engines/shadow/dataplane.ts';
@@ -44,7 +45,7 @@ export interface DataplaneSettings {
   /** --engine: with auto rules serve what bpf cannot. */
   readonly asked: Engine;
   /** Of rules, whichever engine writes them. */
-  readonly rules: Omit<IptablesSettings, 'holder'>;
+  readonly rules: Omit<IptablesSettings, 'holder'> & Pick<NftablesSettings, 'offload'>;
   /** Called before rules serve. @param isStart not if eBPF has served: what answers at kube-proxy's ports is this agent */
   readonly beforeRules: (isStart: boolean, engine: RulesEngine) => void;
   /** undefined: the root of the cgroup v2 hierarchy. */

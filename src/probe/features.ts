@@ -277,6 +277,12 @@ export const FEATURES = {
     remedy:
       'the package nftables (1.0.1 or newer), and the modules nf_tables, nft_nat and nft_fib_ipv6',
   },
+  flowtable: {
+    group: 'nftables',
+    neededFor: '--nftables-offload: established TCP connections past the rules',
+    consequence: 'nftables serves Services without it',
+    remedy: 'the modules nf_flow_table_inet and nft_flow_offload',
+  },
   'relay thread': {
     group: 'userspace',
     neededFor: '--engine userspace: TCP connections without JavaScript',

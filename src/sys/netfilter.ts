@@ -25,6 +25,7 @@ const NFTA_CHAIN_POLICY = 5;
 const NF_DROP = 0;
 const AF_INET = 2;
 const AF_INET6 = 10;
+const NFPROTO_INET = 1;
 
 /** `struct nfgenmsg`. */
 const HEADER_SIZE = 4;
@@ -51,6 +52,9 @@ export function addAccount(name: string): void {
 }
 
 type Family = 'IPv4' | 'IPv6';
+type TableFamily = Family | 'inet';
+
+const NUMBERS = { IPv4: AF_INET, IPv6: AF_INET6, inet: NFPROTO_INET } as const;
 
 /** A chain of nf_tables, as iptables-nft writes it. */
 export const mayHaveChain = (family: Family, table: string, chain: string): boolean =>
@@ -77,12 +81,12 @@ export function isDropping(family: Family, table: string, chain: string): boolea
   }
 }
 
-/** A table of nf_tables. */
-export const mayHaveTable = (family: Family, table: string): boolean =>
+/** A table of nf_tables; `inet` has packets of both families. */
+export const mayHaveTable = (family: TableFamily, table: string): boolean =>
   mayHave(family, NFT_MSG_GETTABLE, [nameAttribute(NFTA_TABLE_NAME, table)]);
 
 /** True also if the kernel refuses to tell: only a program that has the rights can find out then. */
-function mayHave(family: Family, message: number, names: readonly Uint8Array[]): boolean {
+function mayHave(family: TableFamily, message: number, names: readonly Uint8Array[]): boolean {
   try {
     askTables(family, message, names);
     return true;
@@ -93,7 +97,7 @@ function mayHave(family: Family, message: number, names: readonly Uint8Array[]):
 }
 
 const askTables = (
-  family: Family,
+  family: TableFamily,
   message: number,
   names: readonly Uint8Array[],
 ): ReturnType<typeof netlinkRequest> =>
@@ -101,7 +105,7 @@ const askTables = (
     protocol: NETLINK_NETFILTER,
     type: NFTABLES | message,
     flags: 0,
-    body: joined([header(family === 'IPv4' ? AF_INET : AF_INET6), ...names]),
+    body: joined([header(NUMBERS[family]), ...names]),
   });
 
 /** Grows with every change of any table of nf_tables in this network namespace; undefined: the kernel does not tell. */

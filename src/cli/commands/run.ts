@@ -324,6 +324,7 @@ async function settingsOf(
           hasLocalhostNodePorts: config.netfilter.localhostNodePorts,
           minSyncPeriodMs: config.netfilter.minSyncPeriodMs,
           syncPeriodMs: config.syncPeriodMs,
+          offload: own.nftablesOffload,
         },
         protectsNodePorts: own.protectsNodePorts,
         secretFile:

@@ -55,6 +55,7 @@ export function ownSettings(input: Partial<OwnInput>): OwnSettings {
     tcOrder: settingOf(input, 'tcOrder'),
     socketScope: settingOf(input, 'socketScope'),
     xdp: settingOf(input, 'xdp'),
+    nftablesOffload: settingOf(input, 'nftablesOffload'),
     protectsNodePorts: settingOf(input, 'nodePortBindProtection'),
     auditIntervalMs: parseDuration(settingOf(input, 'auditInterval')) ?? 600_000,
     resetsTcp: settingOf(input, 'resetTCPConnections'),

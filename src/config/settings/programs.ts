@@ -13,6 +13,11 @@ const DEVICE_PATTERN = /^!?[^\s/!]{1,15}$/;
 const DEVICE_REASON =
   'must be the name of a device, at most 15 characters without blanks and slashes, or a pattern';
 
+/** As those of --devices; no quotes, which end a name where nft reads it. */
+const OFFLOAD_PATTERN = /^!?[^\s/!"]{1,15}$/;
+const OFFLOAD_REASON =
+  'must be the name of a device, at most 15 characters without blanks, slashes and quotes, or a pattern';
+
 /** For all devices, or for those that a pattern names. */
 const XDP_ENTRY = /^(?:[^\s/!=]{1,15}=)?(?:auto|native|off)$/;
 const XDP_REASON =
@@ -108,6 +113,20 @@ export const PROGRAM_SETTINGS = {
     onIptables: { reason: NO_PROGRAMS, except: ['off'] },
     written: ({ own }) => own.xdp,
   },
+  nftablesOffload: {
+    flag: 'nftables-offload',
+    type: 'list',
+    /** `auto` and `off` have meanings of their own. */
+    schema: z
+      .array(z.string().regex(OFFLOAD_PATTERN, OFFLOAD_REASON))
+      .refine((list) => list.length > 0, 'must not be empty: use auto, off, or names of devices')
+      .refine(isOffloadList, "'off' must be alone: leave it out, or all others"),
+    default: ['off'],
+    help: "network devices from which established TCP connections of Services go through an nftables flowtable: names with * and ?, '!' before one excludes it, 'auto' chooses those that route, 'off' has no flowtable (default off; nftables engine only)",
+    doc: 'devices from which established TCP connections go through [a flowtable](#a-flowtable-for-established-connections): names with `*` and `?`; `!` excludes; `auto` chooses those that route; `off` has none',
+    onIptables: { reason: 'ignored by the iptables engine: it has no flowtable', except: ['off'] },
+    written: ({ own }) => own.nftablesOffload,
+  },
   auditInterval: {
     flag: 'audit-interval',
     type: 'duration',
@@ -138,6 +157,10 @@ function sizesByField(sizes: Readonly<Record<string, number>>): object | undefin
 
 function isDeviceList(list: readonly string[]): boolean {
   return !list.includes('none') || list.length === 1;
+}
+
+function isOffloadList(list: readonly string[]): boolean {
+  return !list.includes('off') || list.length === 1;
 }
 
 function hasOneMode(list: readonly string[]): boolean {

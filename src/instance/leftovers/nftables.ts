@@ -6,8 +6,13 @@ import { lockOrShare, type RulesHolder } from '../../engines/iptables/kernel/ins
 import { neededBy } from '../../engines/kube-proxy/needed.ts';
 import { NFT_FAMILY, parseNft, reducedTable } from '../../engines/kube-proxy/nftables.ts';
 import { translatedConnections } from '../../engines/kube-proxy/tracking.ts';
-import { familiesWithTable, isTableServing } from '../../engines/nftables/kernel/cleanup.ts';
+import {
+  familiesWithTable,
+  hasOffload,
+  isTableServing,
+} from '../../engines/nftables/kernel/cleanup.ts';
 import { nftOf } from '../../engines/nftables/kernel/nft.ts';
+import { removal } from '../../engines/nftables/offload/script.ts';
 import { TABLE } from '../../engines/nftables/rules/names.ts';
 import { parseTable } from '../../engines/nftables/rules/parse.ts';
 import { heldFrontends } from '../../engines/nftables/state/view.ts';
@@ -30,7 +35,7 @@ export function nftablesPredecessor(holder: RulesHolder): Predecessor {
     engine: 'nftables',
     look: async () => {
       const families = familiesWithTable();
-      if (families.length === 0) return { isServing: false, isLeft: false, connections: 0 };
+      if (families.length === 0) return { isServing: false, isLeft: hasOffload(), connections: 0 };
       const isNeeded = (await neededFamilies()).size > 0;
       return {
         isServing: families.some(isTableServing),
@@ -62,12 +67,14 @@ async function neededFamilies(): Promise<ReadonlyMap<Family, string>> {
 
 async function removeUnneeded(): Promise<void> {
   const families = familiesWithTable();
-  if (families.length === 0) return;
+  const offload = hasOffload() ? removal() : [];
+  if (families.length + offload.length === 0) return;
   const needed = await neededFamilies();
   const lines = families.flatMap((family) => [
     `delete table ${NFT_FAMILY[family]} ${TABLE}`,
     ...(needed.has(family) ? reducedTable(NFT_FAMILY[family], TABLE) : []),
   ]);
+  lines.push(...offload);
   const result = await run('nft', ['-f', '-'], { stdin: `${lines.join('\n')}\n` });
   if (result.code !== 0) throw new FairleadError('RESTORE_FAILED', `nft: ${result.stderr.trim()}`);
 }

@@ -7,7 +7,7 @@ import * as packets from '../../engines/bpf/kernel/probe/packets.ts';
 import * as sockets from '../../engines/bpf/kernel/probe/sockets.ts';
 import { forwardByXdp } from '../../engines/bpf/xdp/kernel/probe.ts';
 import * as rules from '../../engines/iptables/kernel/probe/rules.ts';
-import { tryTable } from '../../engines/nftables/kernel/probe.ts';
+import { tryFlowtable, tryTable } from '../../engines/nftables/kernel/probe.ts';
 import { relayedTcp } from '../../engines/userspace/kernel/relayed-tcp.ts';
 import { reasonOf } from '../../errors.ts';
 import { findCgroup2 } from '../../sys/cgroup.ts';
@@ -87,6 +87,7 @@ export const ATTEMPTS: Readonly<Record<FeatureName, Attempt>> = {
   'direct return': tryDirectReturn,
   'nftables IPv4': (sandbox) => tryTable('IPv4', sandbox),
   'nftables IPv6': (sandbox) => tryTable('IPv6', sandbox),
+  flowtable: tryFlowtable,
   'iptables-nft': (sandbox) => rules.translateByRule('nft', 'IPv4', sandbox),
   'ip6tables-nft': (sandbox) => rules.translateByRule('nft', 'IPv6', sandbox),
   'iptables-legacy': (sandbox) => rules.translateByRule('legacy', 'IPv4', sandbox),

@@ -298,6 +298,11 @@ test.each([
     ['socketScope: ignored by the iptables engine: its rules see every packet of the node'],
   ],
   ['socketScope: auto', []],
+  ['nftablesOffload: [off]', []],
+  [
+    'nftablesOffload: [auto]',
+    ['nftablesOffload: ignored by the iptables engine: it has no flowtable'],
+  ],
   ['xdp: [off]', []],
   ['xdp: [auto]', ['xdp: ignored by the iptables engine: it attaches no programs']],
   [
@@ -505,6 +510,7 @@ hostFirewall: ignore
 tcOrder: inner
 socketScope: host
 xdp: [auto, 'eth*=native']
+nftablesOffload: [auto, '!wg*']
 mapSizes: {frontends: 1, backends: 2, servicePorts: 3, slotBlocks: 4, affinity: 5, sourceRanges: 6, flows: 7}
 auditInterval: 90s
 allowExternalIPs: false
@@ -535,6 +541,7 @@ metricsTopServices: 7`,
       tcOrder: 'inner',
       socketScope: 'host',
       xdp: ['auto', 'eth*=native'],
+      nftablesOffload: ['auto', '!wg*'],
       mapSizes: {
         frontends: 1,
         backends: 2,

@@ -29,6 +29,7 @@ const VALUES: Readonly<Record<string, string>> = {
     '{frontends: 1, backends: 2, servicePorts: 3, slotBlocks: 4, affinity: 5, sourceRanges: 6, flows: 7}',
   devices: "[auto, '!docker*']",
   xdp: "[native, 'eth1=off']",
+  nftablesOffload: "[auto, '!wg*']",
   auditInterval: '5m0s',
   allowExternalIPs: 'false',
   directReturnSecretFile: '/s',

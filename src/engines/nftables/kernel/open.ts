@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The nftables dataplane of the node: for which families, and one agent at a time. Throws FairleadError; nothing is written
-// before the first sync.
+// of Services before the first sync.
 import { FairleadError } from '../../../errors.ts';
 import type { Logger } from '../../../log.ts';
 import { FAMILIES } from '../../../model/types.ts';
@@ -14,6 +14,7 @@ import { createRenderer, type RenderSettings } from '../rows/render.ts';
 import { createNftablesDataplane } from './dataplane.ts';
 import { familyTable } from './family-table.ts';
 import { nftOf } from './nft.ts';
+import { openOffload } from './offload.ts';
 import { usableFamilies } from './usable.ts';
 
 export interface NftablesSettings extends Pick<RenderSettings, 'masqueradeBit'> {
@@ -21,16 +22,20 @@ export interface NftablesSettings extends Pick<RenderSettings, 'masqueradeBit'> 
   readonly lock: { close(): void };
   readonly minSyncPeriodMs: number;
   readonly syncPeriodMs: number;
+  /** --nftables-offload */
+  readonly offload: readonly string[];
 }
 
 export async function openNftablesDataplane(
-  { lock, masqueradeBit, ...periods }: NftablesSettings,
+  { lock, masqueradeBit, offload, ...periods }: NftablesSettings,
   log: Logger,
 ): Promise<Dataplane> {
   const sockets = FAMILIES.map((family) => ({ family, ...createNftSocket() }));
   const generation = createGenerationReader();
+  let closeOffload: () => void = () => undefined;
   // Whoever has the lock next finds what is written, not what is being written.
   const close = (): void => {
+    closeOffload();
     endTied();
     for (const socket of [generation, ...sockets]) socket.close();
     lock.close();
@@ -45,8 +50,10 @@ export async function openNftablesDataplane(
     for (const one of missing)
       log.warn({ ...one }, 'no nftables for this family, its Services are not served');
     const families = FAMILIES.filter((family) => usable.includes(family));
+    const offloading = await openOffload(offload, periods.syncPeriodMs, log);
+    closeOffload = offloading.close;
     return createNftablesDataplane({
-      capabilities: nftablesCapabilities(families),
+      capabilities: { ...nftablesCapabilities(families), offload: offloading.state },
       installation: {
         hooks: [],
         refusesWith: 'ECONNREFUSED',
@@ -59,7 +66,11 @@ export async function openNftablesDataplane(
       renderer: createRenderer({ masqueradeBit, isTcpLiberal: isTcpLiberal() }),
       clock: SYSTEM_CLOCK,
       ...periods,
-      generation: generation.read,
+      // Its transactions are steps of the kernel's generation, too, and none of them changes what Services have.
+      generation: () => {
+        const now = generation.read();
+        return now === undefined ? undefined : now - offloading.transactions();
+      },
       close,
       log,
     });
