@@ -108,8 +108,8 @@ describe.skipIf(!built.isReady)('the least privileges', () => {
     const [host, port] = items[0].reachedAt.split(':');
     const client = await startClient(node.node.self);
     try {
-      const place = { protocol: 'TCP', address: host, port: Number(port) } as const;
-      const { hits, failures } = await client.burst(place, { connections: 5 });
+      const location = { protocol: 'TCP', address: host, port: Number(port) } as const;
+      const { hits, failures } = await client.burst(location, { connections: 5 });
       expect([hits, failures]).toEqual([{ 'web-1': 5 }, {}]);
     } finally {
       await client.stop();
