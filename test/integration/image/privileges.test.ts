@@ -5,6 +5,7 @@ import { chmodSync, existsSync, mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { startClient } from '../../../tools/lab/traffic.ts';
+import { askAgent } from '../../support/fixture/proxies/ask-agent.ts';
 import { untilHolds } from '../../support/until.ts';
 import type { Without } from './agent.ts';
 import { type AgentNode, complaints, startAgentNode } from './agent-node.ts';
@@ -88,7 +89,7 @@ describe.skipIf(!built.isReady)('the least privileges', () => {
     await agent.said('"msg":"ready"');
     await serves();
     const { stdout } = await agent.exec('nft', 'list', 'tables');
-    expect(stdout).toMatch(/^table inet fairlead/m);
+    expect(stdout).toMatch(/^table ip fairlead$/m);
     expect(complaints(agent)).toEqual([]);
   });
 
@@ -104,8 +105,9 @@ describe.skipIf(!built.isReady)('the least privileges', () => {
     const { stdout } = await agent.exec('cat', '/proc/1/status');
     expect(stdout).toMatch(/^Uid:\s*65534\s/m);
     expect(stdout).toMatch(/^Cap(?:Prm|Eff):\s*0+$/m);
-    const { items } = JSON.parse((await agent.exec('fairlead', 'services', '-o', 'json')).stdout);
-    const [host, port] = items[0].reachedAt.split(':');
+    const rows = (await askAgent(runDir, '/v1/services')) as readonly { reachedAt?: string }[];
+    const mapped = rows.find(({ reachedAt }) => reachedAt?.startsWith('127.'))?.reachedAt;
+    const [host = '', port] = mapped?.split(':') ?? [];
     const client = await startClient(node.node.self);
     try {
       const location = { protocol: 'TCP', address: host, port: Number(port) } as const;
