@@ -43,6 +43,9 @@ const CASES: Readonly<Record<string, readonly string[]>> = {
   ],
   'direct-return': ['privileges.directReturn=true', 'directReturnSecret=fairlead-direct-return'],
   monitoring: MONITORING,
+  nftables: ['engine=nftables'],
+  /** Neither root nor a capability. */
+  userspace: ['engine=userspace'],
   remove: ['mode=remove', 'privileges.prepareNode=true'],
 };
 
@@ -123,6 +126,7 @@ describe.skipIf(!helm.isReady)('the chart', () => {
     ['apiServers={http://10.0.0.1}', "at '/apiServers/0': 'http://10.0.0.1' does not match"],
     ['hostNetwork=false', "at '': additional properties 'hostNetwork' not allowed"],
     ['podMonitor.enabled=true', 'podMonitor.enabled needs metricsAddress: 0.0.0.0'],
+    ['engine=userspace,privileges.prepareNode=true', 'engine: userspace has no privileges'],
     ['kubeProxyConfig=true,mode=beside', 'kubeProxyConfig: true is for mode: replace'],
     ['kubeProxyConfig=true,clusterCIDR=10.0.0.0/8', 'set them in the ConfigMap kube-proxy'],
   ])('%s: %s', async (value, line) => {

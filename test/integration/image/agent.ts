@@ -18,6 +18,9 @@ export const CAPABILITIES: readonly string[] = BASE_CONTAINER.securityContext.ca
 /** What of the base is missing or different. */
 export interface Without {
   readonly capability?: string;
+  /** Instead of the base's. */
+  readonly capabilities?: readonly string[];
+  readonly user?: number;
   /** A path in the container. */
   readonly mount?: string;
   readonly command?: readonly string[];
@@ -47,7 +50,10 @@ export function agentSpec(
       ...others.map(([destination, source]) => bindMount(source, destination, false)),
       bindMount(manifests, '/manifests', true),
     ],
-    capabilities: CAPABILITIES.filter((name) => name !== without.capability),
+    capabilities: (without.capabilities ?? CAPABILITIES).filter(
+      (name) => name !== without.capability,
+    ),
+    ...(without.user !== undefined && { user: without.user }),
     isPrivileged: false,
     isRootReadOnly: true,
     mayGainPrivileges: false,

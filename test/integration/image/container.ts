@@ -21,6 +21,8 @@ export interface ContainerSpec {
   /** Named as Kubernetes does: `NET_ADMIN`. */
   readonly capabilities: readonly string[];
   readonly isPrivileged: boolean;
+  /** User and group; root if absent. */
+  readonly user?: number;
   readonly isRootReadOnly: boolean;
   readonly mayGainPrivileges: boolean;
   /** seccompProfile RuntimeDefault; else Unconfined, as the kubelet has it. */
@@ -155,7 +157,11 @@ function runtimeConfig({ image, cgroupRoot }: Machine, spec: ContainerSpec) {
     ociVersion: '1.0.2',
     root: { path: 'rootfs', readonly: spec.isRootReadOnly },
     process: {
-      ...{ terminal: false, user: { uid: 0, gid: 0 }, cwd: config.WorkingDir },
+      ...{
+        terminal: false,
+        user: { uid: spec.user ?? 0, gid: spec.user ?? 0 },
+        cwd: config.WorkingDir,
+      },
       args: [...command, ...args],
       env: [...config.Env, ...env],
       capabilities: { bounding: names, effective: names, permitted: names },

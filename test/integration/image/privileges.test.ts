@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the container of deploy/kustomize/base has is what it needs: without each part it says in one line what is missing
 // and what to do, and exits as documented, or serves all the same and says what it cannot do.
-import { existsSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { startClient } from '../../../tools/lab/traffic.ts';
+import { askAgent } from '../../support/fixture/proxies/ask-agent.ts';
 import { untilHolds } from '../../support/until.ts';
 import type { Without } from './agent.ts';
 import { type AgentNode, complaints, startAgentNode } from './agent-node.ts';
@@ -77,6 +79,44 @@ describe.skipIf(!built.isReady)('the least privileges', () => {
     expect([await all.exited, all.log.at(-1)]).toEqual([0, '-P OUTPUT ACCEPT']);
     const raw = await node.start({ ...legacy, capability: 'NET_RAW' });
     expect([await raw.exited, raw.log.join()]).toEqual([3, expect.stringContaining('ermission')]);
+  });
+
+  test('--engine nftables needs NET_ADMIN alone', async () => {
+    const args = [...RUN, '--engine', 'nftables'];
+    const without = await node.start({ args, capabilities: [] });
+    expect(await without.exited).toBe(5);
+    const agent = await node.start({ args, capabilities: ['NET_ADMIN'] });
+    await agent.said('"msg":"ready"');
+    await serves();
+    const { stdout } = await agent.exec('nft', 'list', 'tables');
+    expect(stdout).toMatch(/^table ip fairlead$/m);
+    expect(complaints(agent)).toEqual([]);
+  });
+
+  test('--engine userspace needs no capability, and is not root', async () => {
+    const args = [...RUN, '--engine', 'userspace'];
+    const runDir = mkdtempSync(join(node.root, 'run-'));
+    chmodSync(runDir, 0o777);
+    const agent = await node.start({
+      ...{ args, capabilities: [], user: 65_534, mount: '/sys/fs/bpf' },
+      instead: { '/run/fairlead': runDir },
+    });
+    await agent.said('"msg":"ready"');
+    const { stdout } = await agent.exec('cat', '/proc/1/status');
+    expect(stdout).toMatch(/^Uid:\s*65534\s/m);
+    expect(stdout).toMatch(/^Cap(?:Prm|Eff):\s*0+$/m);
+    const rows = (await askAgent(runDir, '/v1/services')) as readonly { reachedAt?: string }[];
+    const mapped = rows.find(({ reachedAt }) => reachedAt?.startsWith('127.'))?.reachedAt;
+    const [host = '', port] = mapped?.split(':') ?? [];
+    const client = await startClient(node.node.self);
+    try {
+      const location = { protocol: 'TCP', address: host, port: Number(port) } as const;
+      const { hits, failures } = await client.burst(location, { connections: 5 });
+      expect([hits, failures]).toEqual([{ 'web-1': 5 }, {}]);
+    } finally {
+      await client.stop();
+    }
+    expect(complaints(agent)).toEqual([]);
   });
 
   test('with all of it, both engines serve', async () => {

@@ -56,6 +56,9 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- if and .kubeProxyConfig (or (ne .metricsAddress "127.0.0.1") .ports.health .ports.metrics .clusterCIDR) }}
 {{- fail "metricsAddress, ports and clusterCIDR have no effect with kubeProxyConfig: true; set them in the ConfigMap kube-proxy" }}
 {{- end }}
+{{- if and (eq .engine "userspace") (or .privileges.prepareNode .privileges.destroyStaleSockets .privileges.connectStaleSockets) (has .mode (list "replace" "beside")) }}
+{{- fail "engine: userspace has no privileges; leave privileges.prepareNode, destroyStaleSockets and connectStaleSockets false" }}
+{{- end }}
 {{- if and .podMonitor.enabled (eq .metricsAddress "127.0.0.1") }}
 {{- fail "podMonitor.enabled needs metricsAddress: 0.0.0.0, so that Prometheus can reach the metrics" }}
 {{- end }}

@@ -77,8 +77,8 @@ test.each(RELAYS)('%s, 256 files', async (_name, relay) => {
     await untilHolds(async () =>
       expect((await command('status')).stdout).toMatch(/Health: +in sync/),
     );
-    for (const place of [web, await placeOf(11, 'TCP')]) {
-      const { hits, failures } = await self.burst(place, { connections: 20 });
+    for (const location of [web, await placeOf(11, 'TCP')]) {
+      const { hits, failures } = await self.burst(location, { connections: 20 });
       expect([hits, failures]).toEqual([{ 'web-1': 20 }, {}]);
     }
     // Of one Service's clients the oldest give their files to new ones.
