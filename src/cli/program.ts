@@ -18,6 +18,7 @@ const COMMANDS: Commands = {
   compare: async () => (await import('./commands/compare.ts')).compareCommand(),
   bypass: async () => (await import('./commands/bypass.ts')).bypassCommand(),
   audit: async () => (await import('./commands/audit.ts')).auditCommand(),
+  verify: async () => (await import('./commands/verify.ts')).verifyCommand(),
   probe: async () => (await import('./commands/probe.ts')).probeCommand(),
   validate: async () => (await import('./commands/validate.ts')).validateCommand(),
   cleanup: async () => (await import('./commands/cleanup.ts')).cleanupCommand(),

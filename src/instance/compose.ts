@@ -47,6 +47,7 @@ import { freezable, readersOf } from './readers.ts';
 import { routesOf, STARTING_ROUTES } from './routes.ts';
 import { whenServing } from './serving.ts';
 import { openShadow, type ShadowFollower, type ShadowSettings } from './shadow/open.ts';
+import { openVerify } from './verify/open.ts';
 
 /** @param network the devices and addresses of the node, which the caller closes after the dataplane */
 export type OpenDataplane = (network: NetworkFollower) => Promise<ComposedDataplane>;
@@ -154,11 +155,17 @@ export async function compose(
       onView: (view) => servers?.shadowSeen(view),
     });
   if (shadow !== undefined) closers.push(shadow);
+  const verify =
+    shadow === undefined
+      ? openVerify({ agent, dataplane, source: source.source, plan: settings.plan, log })
+      : undefined;
+  if (verify !== undefined) closers.push(verify);
   const nodeSockets = followNodeSockets({
     ...{ addresses, read: listenersBeside(dataplane), clock: SYSTEM_CLOCK, log },
     tell: (sockets) => {
       agent.nodeHas(sockets);
       shadow?.nodeHas(sockets);
+      verify?.nodeHas(sockets);
     },
   });
   closers.push(nodeSockets);
@@ -213,7 +220,7 @@ export async function compose(
   if (hostRules !== undefined) closers.push(hostRules);
   admin.serve(
     routesOf({
-      ...{ node: settings.plan.nodeName, startedAt, addresses, onNode, shadow, ...parts },
+      ...{ node: settings.plan.nodeName, startedAt, addresses, onNode, shadow, verify, ...parts },
       warnings: () => [
         ...(settings.warnings ?? []),
         ...(hostRules?.problems() ?? []),

@@ -33,6 +33,7 @@ export function verifyText(view: VerifyView): string {
   return [
     `${equal} ${equal === 1 ? 'Service is' : 'Services are'} ${says}`,
     ...(differing.length === 0 ? [] : [`${differing.length} differ: ${differingText(differing)}`]),
+    ...(view.found > 0 ? [`found to differ, and given to be repaired: ${view.found}`] : []),
     ...(unproven > differing.length ? [`not proven yet: ${unproven - differing.length}`] : []),
   ].join('; ');
 }

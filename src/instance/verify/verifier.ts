@@ -10,13 +10,11 @@ import type { Differences } from '../../verify/differences.ts';
 import { Proofs } from '../../verify/proofs.ts';
 
 export interface VerifierParts {
-  /** Between two readings, unless they take long. */
-  readonly intervalMs: number;
+  /** Between two readings, unless they take long; undefined: only when asked. */
+  readonly intervalMs: number | undefined;
   readonly against: VerifyView['against'];
   /** Lists, plans, reads the kernel and compares; undefined: there is nothing to be proven yet. */
   readonly read: () => Promise<Reading | undefined>;
-  /** Called before the second reading of Services that differ. */
-  readonly beforeConfirming: (services: ReadonlySet<ServiceKey>) => void;
   readonly repair: (services: ReadonlySet<ServiceKey>) => Promise<void>;
   /** Of this process so far. */
   readonly cpuMs: () => number;
@@ -47,19 +45,21 @@ export class Verifier {
   #told: string | undefined;
   #running: Promise<void> | undefined;
   #isClosed = false;
-  #cancel: () => void;
+  #cancel: () => void = () => undefined;
 
   constructor(parts: VerifierParts) {
     this.#parts = parts;
     const { clock, intervalMs } = parts;
+    if (intervalMs === undefined) return;
     // Nodes that start together do not list together.
     this.#cancel = clock.after(intervalMs * clock.random(), () => this.#verifyAndWait());
   }
 
-  /** One proof, with the second reading and the repair that it may need. Never rejects. */
+  /** One proof, with the second reading and the repair that it may need; `found` is of this one. Never rejects. */
   async now(): Promise<VerifyView> {
+    const before = this.#found;
     await this.#once();
-    return this.view();
+    return { ...this.view(), found: this.#found - before };
   }
 
   view(): VerifyView {
@@ -98,8 +98,8 @@ export class Verifier {
 
   async #verifyAndWait(): Promise<void> {
     await this.#once();
-    if (this.#isClosed) return;
     const { clock, intervalMs } = this.#parts;
+    if (this.#isClosed || intervalMs === undefined) return;
     const restMs = Math.max(intervalMs, REST * (this.#last.cpuMs ?? 0));
     // A tenth earlier or later, so that nodes do not fall into step.
     this.#cancel = clock.after(restMs * (0.9 + 0.2 * clock.random()), () => this.#verifyAndWait());
@@ -108,7 +108,6 @@ export class Verifier {
   async #verify(): Promise<void> {
     const found = await this.#read();
     if (found === undefined || found.size === 0) return;
-    this.#parts.beforeConfirming(new Set(found.keys()));
     await this.#wait(CONFIRM_MS);
     await this.#read();
     const { confirmed } = this.#proofs;

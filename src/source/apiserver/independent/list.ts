@@ -31,10 +31,10 @@ export interface Listed {
 
 export interface IndependentList {
   /**
-   * @param floor by kind: the version up to which something is known; an older list is refused
+   * @param atLeast by kind: the version up to which something is known; an older list is refused
    * Throws if a list fails, is refused, or is empty where that is never the truth: then nothing has changed here.
    */
-  read(floor: Readonly<Partial<Record<Kind, string>>>): Promise<Listed>;
+  read(atLeast: Readonly<Partial<Record<Kind, string>>>): Promise<Listed>;
   has(ref: ObjectRef): boolean;
   /** The next list has the objects of these Services in full, as if they were new. */
   forget(isAsked: (service: string) => boolean): void;
@@ -99,9 +99,9 @@ class ApiServerList implements IndependentList {
       for (const [identity, { service }] of known) if (isAsked(service)) known.delete(identity);
   }
 
-  async read(floor: Readonly<Partial<Record<Kind, string>>>): Promise<Listed> {
+  async read(atLeast: Readonly<Partial<Record<Kind, string>>>): Promise<Listed> {
     const read: KindReading[] = [];
-    for (const state of this.#kinds) read.push(await this.#readKind(state, floor));
+    for (const state of this.#kinds) read.push(await this.#readKind(state, atLeast));
     // All or nothing: a kind that fails leaves the others as they were known.
     const refs = new Set<string>();
     const puts: ObjectChange[] = [];
@@ -126,14 +126,14 @@ class ApiServerList implements IndependentList {
 
   async #readKind(
     state: KindState,
-    floor: Readonly<Partial<Record<Kind, string>>>,
+    atLeast: Readonly<Partial<Record<Kind, string>>>,
   ): Promise<KindReading> {
     const { spec } = state;
     const request = new AbortController();
     this.#request = request;
     try {
       const reading = await this.#pages(state, request);
-      for (const before of [state.version, floor[spec.kind] ?? ''])
+      for (const before of [state.version, atLeast[spec.kind] ?? ''])
         if (isOlder(reading.version, before)) throw this.#tooOld(spec, reading.version, before);
       if (spec.isNeverEmpty && reading.known.size === 0)
         throw new WatchError('refused', `an empty list of ${spec.path} is not believed`);
@@ -141,7 +141,7 @@ class ApiServerList implements IndependentList {
     } catch (error) {
       if (isSelectorError(error) && spec.isFieldSelectorOptional && state.usesFieldSelector) {
         state.usesFieldSelector = false;
-        return this.#readKind(state, floor);
+        return this.#readKind(state, atLeast);
       }
       if (spec.isOptional && error instanceof ApiError && [403, 404].includes(error.status))
         return { state, known: new Map(), version: '', changes: [] };
