@@ -39,16 +39,17 @@ import { remembering } from './capture.ts';
 import { createDirectReturn } from './direct-return/direct-return.ts';
 import { createEarlyListener, type EarlyListener } from './early-listener.ts';
 import { createHandOvers, othersOf } from './hand-over/hand-overs.ts';
-import { type HistoryFollower, type HistorySettings, openHistory } from './history/open.ts';
+import type { HistoryFollower, HistorySettings } from './history/open.ts';
 import type { HostRulesFollower, HostRulesSettings } from './host-rules/host-rules.ts';
 import { hostRulesOf, takesPacketsBack } from './host-rules/open.ts';
+import { openObservers } from './observers.ts';
 import { type OnNodeSettings, openOnNode } from './on-node/open.ts';
 import { withNodeWarning } from './own-node.ts';
 import { checkRunDir } from './preflight/checks.ts';
 import { freezable, readersOf } from './readers.ts';
 import { routesOf, STARTING_ROUTES } from './routes.ts';
 import { whenServing } from './serving.ts';
-import { openShadow, type ShadowSettings } from './shadow/open.ts';
+import type { ShadowSettings } from './shadow/open.ts';
 
 /** @param network the devices and addresses of the node, which the caller closes after the dataplane */
 export type OpenDataplane = (network: NetworkFollower) => Promise<ComposedDataplane>;
@@ -153,21 +154,16 @@ export async function compose(
   });
   closers.push({ close: () => agent.stop() });
   let servers: Servers | undefined;
-  const shadow =
-    settings.shadow &&
-    openShadow(settings.shadow, {
-      ...{ agent, plan: settings.plan, runDir: settings.runDir, addresses, log },
-      onView: (view) => servers?.shadowSeen(view),
-    });
-  if (shadow !== undefined) closers.push(shadow);
-  const history =
-    settings.history && openHistory(settings.history, { agent, node: settings.plan.nodeName, log });
-  if (history !== undefined) closers.push(history);
+  const { shadow, history, verify } = openObservers(settings, {
+    ...{ agent, dataplane, source: source.source, addresses, closers, log },
+    onShadow: (view) => servers?.shadowSeen(view),
+  });
   const nodeSockets = followNodeSockets({
     ...{ addresses, read: listenersBeside(dataplane), clock: SYSTEM_CLOCK, log },
     tell: (sockets) => {
       agent.nodeHas(sockets);
       shadow?.nodeHas(sockets);
+      verify?.nodeHas(sockets);
     },
   });
   closers.push(nodeSockets);
@@ -222,7 +218,7 @@ export async function compose(
   if (hostRules !== undefined) closers.push(hostRules);
   admin.serve(
     routesOf({
-      ...{ node: settings.plan.nodeName, startedAt, addresses, onNode, shadow, ...parts },
+      ...{ node: settings.plan.nodeName, startedAt, addresses, onNode, shadow, verify, ...parts },
       warnings: () => [
         ...(settings.warnings ?? []),
         ...(hostRules?.problems() ?? []),

@@ -17,6 +17,7 @@ import { packageVersion } from '../sys/package.ts';
 import { capturedInSteps } from './capture.ts';
 import type { OnNode } from './on-node/looking.ts';
 import type { ShadowFollower } from './shadow/open.ts';
+import type { VerifyFollower } from './verify/open.ts';
 
 /** Work between two turns of the event loop. */
 const SLICE_MS = 10;
@@ -31,12 +32,14 @@ export interface Running {
   readonly warnings?: () => readonly Problem[];
   readonly addresses: NodeAddresses;
   readonly onNode?: OnNode;
+  readonly verify?: Pick<VerifyFollower, 'now'> | undefined;
   readonly shadow?: Pick<ShadowFollower, 'view'> | undefined;
 }
 
 /** Served until the agent has started. */
 export const STARTING_ROUTES: Routes = {
   '/v1/audit': () => ({}),
+  '/v1/verify': () => ({}),
   '/v1/explain': () => ({}),
   '/v1/status': () => ({ pid: process.pid, isReady: false }),
   '/v1/services': () => [],
@@ -56,6 +59,7 @@ export function routesOf(running: Running): Routes {
         warnings: running.warnings?.() ?? [],
       }),
     '/v1/audit': async () => (agent.state().isReady ? { drift: await agent.audit() } : {}),
+    '/v1/verify': async () => (await running.verify?.now()) ?? {},
     '/v1/explain': async (query) => {
       const held = await dataplane.held();
       return explained(

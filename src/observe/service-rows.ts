@@ -9,17 +9,16 @@ import {
   usedAlgorithm,
   usedForwarding,
 } from '../engines/capabilities.ts';
-import { type FrontendId, frontendKeyText, frontendText } from '../engines/entry.ts';
+import { frontendKeyText, frontendText } from '../engines/entry.ts';
+import { byFrontend, idOf, namesOf, type Programmed, plannedState } from '../engines/programmed.ts';
 import type { FrontendView, Traffic } from '../engines/snapshot.ts';
 import { hostPort } from '../lib/address-bytes.ts';
 import { resultOf } from '../lib/steps.ts';
 import type { Algorithm, Forwarding, TrafficPolicy } from '../model/types.ts';
 import { algorithmFor, algorithmOf, lookupOf } from '../plan/decide/balancing.ts';
 import { forwardingOf, isForwarded } from '../plan/decide/forwarding.ts';
-import { CLIENT_POSITIONS } from '../plan/decide/traffic-rules.ts';
 import { exposureReason } from '../plan/explain/match.ts';
 import type {
-  BackendList,
   ClientPosition,
   Frontend,
   NodeFrontend,
@@ -169,40 +168,6 @@ function withheldRows(service: ServicePlan, nodeLabels: string | undefined): rea
 
 const NODE_PROCESS = 'a process of this node that listens there';
 
-/** One view of each dataplane that has programmed it. */
-function byFrontend(kernel: Iterable<FrontendView>): Map<string, FrontendView[]> {
-  const frontends = new Map<string, FrontendView[]>();
-  for (const view of kernel) {
-    const key = frontendKeyText(view.id);
-    const views = frontends.get(key);
-    if (views === undefined) frontends.set(key, [view]);
-    else views.push(view);
-  }
-  return frontends;
-}
-
-const idOf = (
-  { address, port }: Pick<Frontend, 'address' | 'port'>,
-  { family, protocol }: ServicePortPlan,
-): FrontendId => ({
-  family,
-  address,
-  port,
-  protocol,
-});
-
-const namesOf = (backends: BackendList): readonly string[] =>
-  backends.map(({ address, port }) => hostPort(address, port));
-
-/** The kernel orders a set by backend id, the plan by address. */
-const hasSame = (a: readonly string[], b: readonly string[]): boolean =>
-  a.length === b.length && [...a].sort().join() === [...b].sort().join();
-
-interface Programmed {
-  readonly dataplanes: readonly Capabilities[];
-  readonly views: readonly FrontendView[];
-}
-
 function plannedRow(
   service: ServicePlan,
   port: ServicePortPlan,
@@ -271,25 +236,6 @@ function affinityLimit(
     .filter(({ dataplane }) => views.some((view) => view.dataplane === dataplane))
     .flatMap(({ affinityClients }) => affinityClients ?? []);
   return limits.length === 0 ? {} : { affinityClients: Math.min(...limits) };
-}
-
-function plannedState(
-  port: ServicePortPlan,
-  frontend: Frontend,
-  { dataplanes, views }: Programmed,
-): KernelState {
-  const serving = servingDataplanes(dataplanes, port, frontend);
-  if (serving.size === 0) return 'not-served';
-  const held = views.filter(({ dataplane }) => serving.has(dataplane));
-  if (held.length < serving.size) return 'missing';
-  const { host, outside } = frontend.rules;
-  const isStale = ({ internal, external }: FrontendView): boolean =>
-    !hasSame(namesOf(port[host.scope]), internal) ||
-    !hasSame(namesOf(port[outside.scope]), external);
-  if (held.some(isStale)) return 'stale';
-  // A ClusterIP may be there for packets too, though nobody outside is meant to use it.
-  const allowed = servingDataplanes(dataplanes, port, frontend, CLIENT_POSITIONS);
-  return views.every(({ dataplane }) => allowed.has(dataplane)) ? 'ok' : 'extra';
 }
 
 /** The policies of the port's frontends: a policy without a frontend has no effect. */

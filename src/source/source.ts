@@ -7,6 +7,7 @@ import type { Problem } from '../model/problem.ts';
 import type { ObjectChange, ObjectRef } from '../model/types.ts';
 import type { ClusterStatus } from './apiserver/cluster.ts';
 import type { RequestFacts } from './apiserver/counters.ts';
+import type { IndependentList } from './apiserver/independent/list.ts';
 
 export interface SourceListener {
   /** Never called with an empty list. */
@@ -37,6 +38,8 @@ export interface Source {
   judged?(changes: readonly ObjectChange[], refused: ReadonlySet<ObjectChange>): void;
   /** Requests to an API server and their answers; absent for a folder. */
   cluster?(): ClusterStatus | undefined;
+  /** All objects once more, beside what is followed; absent for a folder. */
+  independent?(): IndependentList;
   /** From now on other Nodes are delivered, too; absent: they are anyway. Idempotent. */
   followNodes?(): void;
   /** Sets annotations of a Node, or with null removes them; absent if the source accepts no changes. */

@@ -10,6 +10,7 @@ import {
   type ClusterStatus,
   openCluster,
 } from './cluster.ts';
+import { type IndependentList, independentList } from './independent/list.ts';
 import { missingNode } from './missing-node.ts';
 import { foldProblems } from './problems.ts';
 
@@ -65,6 +66,10 @@ class ApiServerSource implements Source {
 
   cluster(): ClusterStatus | undefined {
     return this.#cluster?.status();
+  }
+
+  independent(): IndependentList {
+    return independentList(this.#settings);
   }
 
   async post(path: string, object: unknown): Promise<void> {

@@ -7,7 +7,7 @@ import { captureIn } from '../../../src/capture/format.ts';
 import { plainOf } from '../../../src/capture/plain.ts';
 import { askOf } from '../../../src/cli/capture/answers.ts';
 import { readCapture } from '../../../src/cli/capture/file.ts';
-import { compareCommand } from '../../../src/cli/commands/compare.ts';
+import { compareCommand } from '../../../src/cli/compare/command.ts';
 import type { Answer } from '../../../src/observe/answer.ts';
 import type { ServiceRow } from '../../../src/observe/service-rows.ts';
 import { canonical, planFrom } from './captures.ts';

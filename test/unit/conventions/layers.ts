@@ -64,7 +64,7 @@ const LAYERS: Readonly<Record<Layer, LayerRule>> = {
   },
   compare: {
     number: '3a',
-    holds: /^src\/compare\//,
+    holds: /^src\/(compare|verify)\//,
     mayImport: [...PURE, 'compare'],
     why: 'rules and plans are compared as values, so that files from another node can be, too',
   },

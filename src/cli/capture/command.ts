@@ -8,11 +8,11 @@ import { loadConfig } from '../../config/load.ts';
 import { diagnosticText } from '../../config/types.ts';
 import { createLogger } from '../../log.ts';
 import { readFlags } from '../../server/instance-file.ts';
-import { writeCapture } from '../capture/file.ts';
-import { takeCapture } from '../capture/take.ts';
 import { addPlanFlags, flagValues } from '../config-flags.ts';
 import { timeoutOption } from '../flags.ts';
 import { say } from '../output.ts';
+import { writeCapture } from './file.ts';
+import { takeCapture } from './take.ts';
 
 interface CaptureOptions {
   readonly output?: string;

@@ -21,14 +21,14 @@ import type { Plan } from '../../plan/types.ts';
 import { letNewSpaceGrow } from '../../sys/process/memory.ts';
 import { addCaptureOption } from '../capture/answers.ts';
 import { readCapture } from '../capture/file.ts';
-import { capturedPlan, changesIn, rulesInCapture } from '../compare/captured.ts';
-import { readObjects } from '../compare/objects.ts';
-import { type Outcome, reportText, reportValue } from '../compare/report.ts';
-import { type Pair, pairsOf, SIDE_NAMES } from '../compare/sides.ts';
 import { addPlanFlags, flagValues } from '../config-flags.ts';
 import { durationMs, timeoutOption } from '../flags.ts';
 import { addOutputOption, machine, type OutputFormat, print, say } from '../output.ts';
 import { ownAddresses } from '../own-addresses.ts';
+import { capturedPlan, changesIn, rulesInCapture } from './captured.ts';
+import { readObjects } from './objects.ts';
+import { type Outcome, reportText, reportValue } from './report.ts';
+import { type Pair, pairsOf, SIDE_NAMES } from './sides.ts';
 
 interface CompareOptions {
   readonly output: OutputFormat;

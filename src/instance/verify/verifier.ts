@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Proves again and again that the kernel has what the API says. A reading is an independent list, planned, beside the maps or
+// rules as they are. What two readings find alike is told and repaired, and read once more.
+import { FairleadError, reasonOf } from '../../errors.ts';
+import type { Clock } from '../../lib/clock.ts';
+import type { Logger } from '../../log.ts';
+import { type VerifyView, verifyText } from '../../observe/verify-view.ts';
+import type { Plan, ServiceKey } from '../../plan/types.ts';
+import type { Differences } from '../../verify/differences.ts';
+import { Proofs } from '../../verify/proofs.ts';
+
+export interface VerifierParts {
+  /** Between two readings, unless they take long; undefined: only when asked. */
+  readonly intervalMs: number | undefined;
+  readonly against: VerifyView['against'];
+  /** Lists, plans, reads the kernel and compares; undefined: there is nothing to be proven yet. */
+  readonly read: () => Promise<Reading | undefined>;
+  readonly repair: (services: ReadonlySet<ServiceKey>) => Promise<void>;
+  /** Of this process so far. */
+  readonly cpuMs: () => number;
+  readonly clock: Clock;
+  readonly log: Pick<Logger, 'info' | 'warn'>;
+  readonly onView: (view: VerifyView) => void;
+}
+
+export interface Reading {
+  readonly plan: Plan;
+  readonly found: Differences;
+}
+
+/** What is being written is written after this time. */
+const CONFIRM_MS = 2_000;
+/** A reading is followed by a rest of so many times its CPU time: a hundredth of a core at most. */
+const REST = 100;
+/** Of what two readings find, this many are named in the log. */
+const LOGGED = 5;
+
+export class Verifier {
+  readonly #parts: VerifierParts;
+  readonly #proofs = new Proofs();
+  #last: Pick<VerifyView, 'verifiedAt' | 'durationMs' | 'cpuMs'> = {};
+  #services = 0;
+  #found = 0;
+  #problem: string | undefined;
+  #told: string | undefined;
+  #running: Promise<void> | undefined;
+  #isClosed = false;
+  #cancel: () => void = () => undefined;
+
+  constructor(parts: VerifierParts) {
+    this.#parts = parts;
+    const { clock, intervalMs } = parts;
+    if (intervalMs === undefined) return;
+    // Nodes that start together do not list together.
+    this.#cancel = clock.after(intervalMs * clock.random(), () => this.#verifyAndWait());
+  }
+
+  /** One proof, with the second reading and the repair that it may need; `found` is of this one. Never rejects. */
+  async now(): Promise<VerifyView> {
+    const before = this.#found;
+    await this.#once();
+    return { ...this.view(), found: this.#found - before };
+  }
+
+  view(): VerifyView {
+    const { clock, against } = this.#parts;
+    const oldestMs = this.#proofs.oldestMs();
+    return {
+      ...this.#last,
+      ...{ against, services: this.#services, found: this.#found },
+      ...(oldestMs !== undefined && { oldestSeconds: (clock.monotonicMs() - oldestMs) / 1000 }),
+      unproven: this.#proofs.unproven(),
+      differing: [...this.#proofs.confirmed]
+        .map(([service, what]) => ({ service, what }))
+        .toSorted((a, b) => (a.service < b.service ? -1 : 1)),
+      ...(this.#problem !== undefined && { problem: this.#problem }),
+    };
+  }
+
+  /** Undefined: it was never proven equal. */
+  secondsSince(service: ServiceKey): number | undefined {
+    const provenMs = this.#proofs.provenMs(service);
+    if (provenMs === undefined) return undefined;
+    return (this.#parts.clock.monotonicMs() - provenMs) / 1000;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#cancel();
+  }
+
+  #once(): Promise<void> {
+    this.#running ??= this.#verify().finally(() => {
+      this.#running = undefined;
+    });
+    return this.#running;
+  }
+
+  async #verifyAndWait(): Promise<void> {
+    await this.#once();
+    const { clock, intervalMs } = this.#parts;
+    if (this.#isClosed || intervalMs === undefined) return;
+    const restMs = Math.max(intervalMs, REST * (this.#last.cpuMs ?? 0));
+    // A tenth earlier or later, so that nodes do not fall into step.
+    this.#cancel = clock.after(restMs * (0.9 + 0.2 * clock.random()), () => this.#verifyAndWait());
+  }
+
+  async #verify(): Promise<void> {
+    const found = await this.#read();
+    if (found === undefined || found.size === 0) return;
+    await this.#wait(CONFIRM_MS);
+    await this.#read();
+    const { confirmed } = this.#proofs;
+    if (confirmed.size === 0 || this.#isClosed) return;
+    await this.#repair(confirmed);
+  }
+
+  async #repair(confirmed: Differences): Promise<void> {
+    const { repair, log } = this.#parts;
+    this.#found += confirmed.size;
+    this.#tell(confirmed);
+    try {
+      await repair(new Set(confirmed.keys()));
+    } catch (error) {
+      log.warn({ reason: reasonOf(error) }, 'what differs cannot be repaired, will retry');
+      return;
+    }
+    if (this.#isClosed) return;
+    const left = await this.#read();
+    if (left !== undefined && [...confirmed.keys()].every((service) => !left.has(service)))
+      log.info({ services: confirmed.size }, 'verify: repaired, and proven equal');
+  }
+
+  /** Differences of one reading; undefined: nothing could be read. */
+  async #read(): Promise<Differences | undefined> {
+    const { clock, read, cpuMs, onView, log } = this.#parts;
+    const [startedMs, cpuBeforeMs] = [clock.monotonicMs(), cpuMs()];
+    let problem: string | undefined;
+    let found: Differences | undefined;
+    try {
+      const reading = await read();
+      if (reading === undefined || this.#isClosed) return undefined;
+      found = reading.found;
+      this.#services = reading.plan.services.size;
+      this.#proofs.judge(reading.plan.services.keys(), found, startedMs);
+    } catch (error) {
+      if (this.#isClosed) return undefined;
+      problem = error instanceof FairleadError ? error.message : reasonOf(error);
+    }
+    if (problem !== undefined && problem !== this.#problem)
+      log.warn({ reason: problem }, 'verify: nothing is proven');
+    this.#problem = problem;
+    this.#last = {
+      ...this.#last,
+      ...(problem === undefined && { verifiedAt: new Date(clock.nowMs()).toISOString() }),
+      durationMs: clock.monotonicMs() - startedMs,
+      cpuMs: cpuMs() - cpuBeforeMs,
+    };
+    onView(this.view());
+    return found;
+  }
+
+  /** Only what is new. */
+  #tell(confirmed: Differences): void {
+    const told = [...confirmed].map((entry) => entry.join(' ')).join('\n');
+    if (told === this.#told) return;
+    this.#told = told;
+    const { differing } = this.view();
+    const text = verifyText(this.view());
+    this.#parts.log.warn({ differing: differing.slice(0, LOGGED) }, `verify: ${text}`);
+  }
+
+  #wait(delayMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      this.#cancel = this.#parts.clock.after(delayMs, resolve);
+    });
+  }
+}

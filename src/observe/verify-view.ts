@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the agent has proven of its kernel: for `verify`, `status`, metrics and Events.
+import { type Differing, differingText } from './shadow-view.ts';
+
+export interface VerifyView {
+  /** The end of the last reading; undefined: there was none. */
+  readonly verifiedAt?: string;
+  readonly durationMs?: number;
+  /** Of this process in that time: a reading is followed by a rest of a hundred times as long. */
+  readonly cpuMs?: number;
+  /** Where the desired state was read: `API server`, or `plan` where there is none to ask. */
+  readonly against: 'API server' | 'plan';
+  readonly services: number;
+  /** Since the Service that has waited longest was proven equal; undefined: nothing was read yet. */
+  readonly oldestSeconds?: number;
+  /** That the last reading has not proven equal. */
+  readonly unproven: number;
+  /** As two readings in a row have found them; sorted by Service. */
+  readonly differing: readonly Differing[];
+  /** Differences that were found and given to be repaired, since the start. */
+  readonly found: number;
+  /** Why the last reading has proven nothing. */
+  readonly problem?: string;
+}
+
+/** `12 Services are what the API server says`, `… 1 differs: default/web …`. */
+export function verifyText(view: VerifyView): string {
+  const { problem, verifiedAt, services, unproven, differing, against } = view;
+  if (problem !== undefined) return `nothing is proven: ${problem}`;
+  if (verifiedAt === undefined) return 'not verified yet';
+  const says = against === 'plan' ? 'what the agent plans' : `what the ${against} says`;
+  const equal = Math.max(0, services - unproven);
+  return [
+    `${equal} ${equal === 1 ? 'Service is' : 'Services are'} ${says}`,
+    ...(differing.length === 0 ? [] : [`${differing.length} differ: ${differingText(differing)}`]),
+    ...(view.found > 0 ? [`found to differ, and given to be repaired: ${view.found}`] : []),
+    ...(unproven > differing.length ? [`not proven yet: ${unproven - differing.length}`] : []),
+  ].join('; ');
+}
