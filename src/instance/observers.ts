@@ -4,12 +4,19 @@
 import type { Agent } from '../agent/agent.ts';
 import type { ComposedDataplane } from '../engines/dataplane.ts';
 import type { Logger } from '../log.ts';
+import type { PlanSettings } from '../plan/types.ts';
 import type { Source } from '../source/source.ts';
 import type { NodeAddresses } from '../sys/netlink/node-addresses.ts';
-import type { InstanceSettings } from './compose.ts';
-import { type HistoryFollower, openHistory } from './history/open.ts';
-import { openShadow, type ShadowFollower } from './shadow/open.ts';
+import { type HistoryFollower, type HistorySettings, openHistory } from './history/open.ts';
+import { openShadow, type ShadowFollower, type ShadowSettings } from './shadow/open.ts';
 import { openVerify, type VerifyFollower } from './verify/open.ts';
+
+interface ObserverSettings {
+  readonly plan: PlanSettings;
+  readonly runDir: string;
+  readonly shadow?: ShadowSettings | undefined;
+  readonly history?: HistorySettings | undefined;
+}
 
 export interface Observers {
   readonly shadow: ShadowFollower | undefined;
@@ -19,7 +26,7 @@ export interface Observers {
 }
 
 export function openObservers(
-  settings: Pick<InstanceSettings, 'shadow' | 'history' | 'plan' | 'runDir'>,
+  settings: ObserverSettings,
   {
     agent,
     dataplane,
