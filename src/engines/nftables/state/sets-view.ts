@@ -37,7 +37,7 @@ export function backendsOf(table: HeldTable, chain: string): readonly string[] {
   if (inRule !== undefined)
     return inRule.split(', ').map((one) => backendText(one.slice(one.indexOf(' : ') + 3)));
   // With session affinity: a chain for each endpoint.
-  return [...rule.matchAll(/goto (endpoint-\S+)/g)].map(([, endpoint = '']) =>
+  return [...rule.matchAll(/goto (endpoint-[^\s,]+)/g)].map(([, endpoint = '']) =>
     rulesOf(table, endpoint).reduce(
       (found, one) => / dnat to (\S+)/.exec(one)?.[1] ?? found,
       `chain ${endpoint}?`,
