@@ -154,7 +154,7 @@ stage_nightly() {
   local night=(FAIRLEAD_NIGHTLY=1 FAIRLEAD_FUZZ="${FAIRLEAD_FUZZ:-300000}")
   stage_node-versions
   stage_nodes
-  only=(laws)
+  only=(laws mutants)
   run unit unit "${night[@]}"
   only=(fuzz)
   run_if need_kernel bpf "${night[@]}"

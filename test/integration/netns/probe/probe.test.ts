@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead probe` where everything works, where something is forbidden or missing, and when it is killed.
 import {
+  existsSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -52,8 +53,11 @@ async function probe(wrapper: readonly string[] = [], flags: readonly string[] =
   return { ...report, code, stderr, texts, lacking };
 }
 
-/** By the policy of this kernel, which changes nothing else. */
-const REFUSED_HERE = mapIteratorRefusal() === undefined ? [] : ['map iterators'];
+/** By the policy of this kernel, or because it is built without; nothing else changes. */
+const REFUSED_HERE = [
+  ...(mapIteratorRefusal() === undefined ? [] : ['map iterators']),
+  ...(existsSync('/sys/module/nft_flow_offload') ? [] : ['flowtable']),
+];
 
 const cgroupsLeft = (): readonly string[] =>
   readdirSync(cgroup).filter((name) => name.startsWith('fairlead-probe-'));

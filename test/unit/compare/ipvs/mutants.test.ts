@@ -59,13 +59,18 @@ const isPart: Readonly<Record<File, (line: string) => boolean>> = {
   ip_vs: (line) => /^ {2}-> \w{8}:/.test(line),
 };
 
+/** At night every line is changed, else each third one. */
+const STEP = process.env['FAIRLEAD_NIGHTLY'] === undefined ? 3 : 1;
+
 /** @returns how many changes were found, and the lines of those that were not */
 function foundIn(file: File, changed: (line: string) => readonly string[]) {
   const lines = texts[file].split('\n');
   const missed: string[] = [];
   let count = 0;
-  for (const [at, line] of lines.entries()) {
-    if (!isPart[file](line) || IDLE[file].test(line)) continue;
+  const parts = [...lines.entries()].filter(
+    ([, line]) => isPart[file](line) && !IDLE[file].test(line) && changed(line).length > 0,
+  );
+  for (const [at, line] of parts.filter((_, nth) => nth % STEP === 0)) {
     for (const other of changed(line)) {
       const text = lines.toSpliced(at, 1, ...(other === '' ? [] : [other])).join('\n');
       if (openIn({ [file]: text }).length > 0) count += 1;
@@ -83,7 +88,7 @@ describe('mutants', () => {
   ] as const)('each line of %s that is missing is found', (file, least) => {
     const { count, missed } = foundIn(file, () => ['']);
     expect(missed).toEqual([]);
-    expect(count).toBeGreaterThanOrEqual(least);
+    expect(count).toBeGreaterThanOrEqual(Math.floor(least / STEP));
   });
 
   const CHANGES: readonly (readonly [RegExp, string])[] = [
@@ -105,7 +110,7 @@ describe('mutants', () => {
         CHANGES.map(([from, to]) => line.replace(from, to)).filter((other) => other !== line),
       );
       expect(missed).toEqual([]);
-      expect(count).toBeGreaterThanOrEqual(5);
+      expect(count).toBeGreaterThanOrEqual(Math.floor(5 / STEP));
     },
   );
 
