@@ -277,9 +277,9 @@ function hostRulesOf(
   return { mayMove: engine === 'auto' && isByKind, periodMs: syncPeriodMs };
 }
 
-/** An agent with --shadow programs nothing. */
+/** An agent with --shadow programs nothing, and one with --ephemeral leaves nothing. */
 const historyOf = ({ own }: Config): InstanceSettings['history'] =>
-  own.history.maxMiB === 0 || own.shadow !== undefined
+  own.history.maxMiB === 0 || own.shadow !== undefined || own.isEphemeral
     ? undefined
     : {
         dir: resolve(own.history.dir ?? historyDir(resolve(own.runDir))),
