@@ -2,7 +2,7 @@
 // Records as bytes of a segment: length (4 bytes, little endian), CRC-32 of the payload (4), payload. A record that a crash has
 // cut off, or a disk has damaged, is told from one that is whole. Pure.
 import { crc32, deflateSync, inflateSync } from 'node:zlib';
-import { isRecord } from '../lib/json.ts';
+import { isRecord, type JsonRecord } from '../lib/json.ts';
 import type { HistoryRecord } from './records.ts';
 
 const HEAD_BYTES = 8;
@@ -10,6 +10,8 @@ const HEAD_BYTES = 8;
 const COMPRESS_FROM = 4_096;
 /** A length beyond this is none: the file is damaged. */
 const MAX_BYTES = 64 * 2 ** 20;
+/** No record has more; a file of another's making may unpack to anything. */
+const MAX_JSON_BYTES = 256 * 2 ** 20;
 /** JSON begins with a brace, and zlib's format never does. */
 const BRACE = 0x7b;
 
@@ -48,12 +50,18 @@ export function* scan(bytes: Buffer): Generator<Scanned> {
 /** Its checksum is right: this agent, or one of another version, has written it. */
 function recordOf(payload: Buffer): HistoryRecord | undefined {
   try {
-    const json = payload[0] === BRACE ? payload : inflateSync(payload);
+    const json =
+      payload[0] === BRACE ? payload : inflateSync(payload, { maxOutputLength: MAX_JSON_BYTES });
     const value: unknown = JSON.parse(json.toString());
-    return isRecord(value) && typeof value['t'] === 'string'
-      ? (value as unknown as HistoryRecord)
-      : undefined;
+    return isRecord(value) && isFit(value) ? (value as unknown as HistoryRecord) : undefined;
   } catch {
     return undefined;
   }
+}
+
+/** Of its members, those without which nothing can be told from it. */
+function isFit({ t, n, at, services }: JsonRecord): boolean {
+  if (typeof t !== 'string' || typeof n !== 'number' || typeof at !== 'number') return false;
+  if (t === 'key') return isRecord(services);
+  return t !== 'sync' || (Array.isArray(services) && services.every(isRecord));
 }

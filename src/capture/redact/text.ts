@@ -9,6 +9,8 @@ const IPV6 =
   /(?<![\w:.])([0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?:\.\d{1,3}){0,3})(?:\/(\d{1,3})(?!\d))?(?![\w:])/g;
 /** In names of nftables' chains dots stand for colons. */
 const DOTTED = /(?<=__)[0-9a-f]*(?:\.[0-9a-f]*){2,7}(?=\/\d)/g;
+/** In names of hosts that are made of addresses: `ip-10-0-1-5.example`. */
+const DASHED = /(?<!\d|\d-)\d{1,3}(?:-\d{1,3}){3}(?!\d|-\d)/g;
 const MAC = /(?<![\w:])[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}(?![\w:])/g;
 /** Names of chains have digests of names, which can be guessed. */
 const DIGESTS = /(?<=\bKUBE-[A-Z]{2,4}-)[A-Z2-7]{16}\b|(?<=-)[A-Z2-7]{8}(?=-[\w.-]+\/)/g;
@@ -49,7 +51,11 @@ export function createTexts(addresses: AddressMap, names: Names, digest: Digest)
   /** The word, or what stands for it. */
   const wordOf = (word: string, isLoose: boolean): string => {
     if (isName(word)) return names.alias(word);
-    return isLoose ? partsOf(word) : word;
+    const rest = isLoose ? partsOf(word) : word;
+    return rest.replace(DASHED, (one) => {
+      const found = mapped(one.replaceAll('-', '.'), undefined);
+      return found?.replaceAll('.', '-') ?? one;
+    });
   };
   /** The longest parts of it, at what is neither letter nor digit, that are names are replaced. */
   const partsOf = (word: string): string => {

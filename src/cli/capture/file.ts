@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Captures on disk: JSON in gzip.
-import { readFileSync, writeFileSync } from 'node:fs';
+import { closeSync, fchmodSync, fstatSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { type Capture, captureIn } from '../../capture/format.ts';
 import { FairleadError, reasonOf } from '../../errors.ts';
@@ -15,8 +15,19 @@ const ONLY_OWNER = 0o600;
 export function writeCapture(path: string, capture: Capture): number {
   const packed = gzipSync(JSON.stringify(capture));
   if (path === '-') process.stdout.write(packed);
-  else writeFileSync(path, packed, { mode: ONLY_OWNER });
+  else writeOwn(path, packed);
   return packed.length;
+}
+
+/** A file that is there may be for others' eyes. */
+function writeOwn(path: string, packed: Buffer): void {
+  const file = openSync(path, 'w', ONLY_OWNER);
+  try {
+    if (fstatSync(file).isFile()) fchmodSync(file, ONLY_OWNER);
+    writeFileSync(file, packed);
+  } finally {
+    closeSync(file);
+  }
 }
 
 /** Throws BAD_OPTION. */

@@ -14,13 +14,15 @@ import type { HistoryView } from '../../observe/history-view.ts';
 import type { Plan, ServiceKey, ServicePlan } from '../../plan/types.ts';
 import { inSlices } from '../../sys/clock.ts';
 import { type Caused, createEventBook } from './events.ts';
-import type { Ring } from './ring.ts';
+import { type Ring, TooSmallError } from './ring.ts';
 
 /** Changes within this time become one write. */
 const GATHER_MS = 250;
 /** Services in the queue: each keeps two plans of it. */
 const QUEUE = 20_000;
 const AGAIN_MS = 30_000;
+/** Where it is too small: what is written in vain must not wear the disk. */
+const TOO_SMALL_AGAIN_MS = 3_600_000;
 const SLICE_MS = 5;
 /** Services in one record of a full state: 200 would keep the event loop for 40 ms on a busy node. */
 const PART = 25;
@@ -62,6 +64,7 @@ export class Recorder {
   #lostTotal = 0;
   #errors = 0;
   #written = 0;
+  #againMs = AGAIN_MS;
   #problem: string | undefined;
   #endWait: (() => void) | undefined;
   #isWriting = false;
@@ -158,7 +161,7 @@ export class Recorder {
       .finally(() => {
         this.#isWriting = false;
         if (this.#isClosed) void this.#parts.ring.abandon();
-        else if (this.#problem !== undefined) this.#writeIn(AGAIN_MS);
+        else if (this.#problem !== undefined) this.#writeIn(this.#againMs);
         else if (this.#queue.length > 0 || this.#lost > 0) this.#writeIn(GATHER_MS);
       });
   }
@@ -175,6 +178,7 @@ export class Recorder {
     if (problem !== this.#problem)
       this.#parts.log.warn({ dir: this.#parts.dir, reason: problem }, 'history cannot be written');
     this.#problem = problem;
+    this.#againMs = error instanceof TooSmallError ? TOO_SMALL_AGAIN_MS : AGAIN_MS;
     this.#lose(this.#queued);
     await this.#parts.ring.abandon();
   }

@@ -16,6 +16,9 @@ export interface Found {
   readonly torn: number;
 }
 
+/** Of no use to try again soon: each attempt writes as much as there is room for. */
+export class TooSmallError extends Error {}
+
 export class Ring {
   readonly #dir: string;
   readonly #maxBytes: number;
@@ -101,7 +104,7 @@ export class Ring {
       this.#sizes.delete(number);
     }
     if (this.bytes() > this.#maxBytes)
-      throw new Error(
+      throw new TooSmallError(
         `all Services together need more than ${Math.round(this.#maxBytes / 2 ** 20)} MiB: raise --history-size`,
       );
   }

@@ -9,8 +9,12 @@ import { Script } from 'node:vm';
 
 const DIGEST_BYTES = 20;
 
-/** Of a file's text: V8 compares its length alone. */
-const digestOf = (text: string): Buffer => createHash('sha1').update(text, 'latin1').digest();
+/**
+ * Of a file's text, of which V8 compares the length alone, and of what V8 has compiled of it, of which V8 compares nothing: with a
+ * wrong bit the process ends by a signal.
+ */
+const digestOf = (text: string, compiled: Buffer): Buffer =>
+  createHash('sha1').update(text, 'latin1').update(compiled).digest();
 
 /** Only one version of Node, on one kind of processor, has use for it. */
 const cachePath = (path: string): string =>
@@ -48,9 +52,10 @@ export class Parts {
   writeCaches(without: readonly string[]): void {
     for (const [path, script] of this.scripts) {
       if (without.includes(basename(path))) continue;
-      const digest = digestOf(readFileSync(path, 'latin1'));
+      const compiled = script.createCachedData();
+      const digest = digestOf(readFileSync(path, 'latin1'), compiled);
       mkdirSync(dirname(cachePath(path)), { recursive: true });
-      writeFileSync(cachePath(path), Buffer.concat([digest, script.createCachedData()]));
+      writeFileSync(cachePath(path), Buffer.concat([digest, compiled]));
     }
   }
 
@@ -74,6 +79,7 @@ function cached(path: string, text: string): Buffer | undefined {
   } catch {
     return undefined;
   }
-  const isOfText = digestOf(text).equals(bytes.subarray(0, DIGEST_BYTES));
-  return isOfText ? bytes.subarray(DIGEST_BYTES) : undefined;
+  const compiled = bytes.subarray(DIGEST_BYTES);
+  const isWhole = digestOf(text, compiled).equals(bytes.subarray(0, DIGEST_BYTES));
+  return isWhole ? compiled : undefined;
 }

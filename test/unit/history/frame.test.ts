@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records as bytes: whatever byte a crash or a disk has taken, the records before it are read, and nothing that is no record.
-import { expect, test } from 'vitest';
+import { crc32, deflateSync } from 'node:zlib';
+import { expect, test, vi } from 'vitest';
 import { frameOf, scan } from '../../../src/history/frame.ts';
 import type { HistoryRecord } from '../../../src/history/records.ts';
 
@@ -46,4 +47,23 @@ test('with any byte damaged, no record is read that was not written', () => {
 
 test('zeros after the last record are none', () => {
   expect(read(Buffer.concat([BYTES, Buffer.alloc(4_096)]))).toEqual(RECORDS);
+});
+
+test.each([
+  { t: 'key', n: 4, at: 1, isLast: true },
+  { t: 'sync', n: 4, at: 1, services: [null] },
+  { t: 'sync', at: 1, services: [] },
+])('%j is whole, but no record: as if it were not', (other) => {
+  expect(read(Buffer.concat([BYTES, frameOf(other as never)]))).toEqual(RECORDS);
+});
+
+test('what unpacks to more than any record is none', () => {
+  const payload = deflateSync(Buffer.alloc(257 * 2 ** 20, ' '), { level: 1 });
+  const head = Buffer.alloc(8);
+  head.writeUInt32LE(payload.length, 0);
+  head.writeUInt32LE(crc32(payload), 4);
+  const parse = vi.spyOn(JSON, 'parse');
+  expect(read(Buffer.concat([head, payload]))).toEqual([]);
+  expect(parse).not.toHaveBeenCalled();
+  parse.mockRestore();
 });

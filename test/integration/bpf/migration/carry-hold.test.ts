@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long no connection begins while connections are carried over to other maps: as long as a large table takes.
-import { readdirSync, rmSync, unlinkSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { pinFolder } from '../../../../src/engines/bpf/kernel/loader/pins.ts';
 import { HOLD_SECONDS, releaseFlows } from '../../../../src/engines/bpf/kernel/migration/carry.ts';
 import { declaredMaps } from '../../../../src/engines/bpf/kernel/migration/changes.ts';
 import { oldGenerations } from '../../../../src/engines/bpf/kernel/migration/generations.ts';
-import { PORTS } from '../../../../src/engines/bpf/kernel/migration/passing.ts';
+import { PORTS, passingTo } from '../../../../src/engines/bpf/kernel/migration/passing.ts';
 import { encodeU32 } from '../../../../src/engines/bpf/layout/layout.ts';
 import { mapPin, type PinnedMap } from '../../../../src/engines/bpf/layout/versions.ts';
 import { fieldAt } from '../../../../src/engines/bpf/migration/fields.ts';
-import { openPinnedMap } from '../../../../src/sys/native.ts';
+import { openObject, openPinnedMap } from '../../../../src/sys/native.ts';
+import { packageRoot } from '../../../../src/sys/package.ts';
 import { makeBpffs, type TestResource } from '../../native/support/resources.ts';
 import { PacketDrive } from '../packet/support/packet-drive.ts';
 import { mapsObject } from '../support/layouts.ts';
@@ -104,6 +105,46 @@ test('if the programs of the next table are given, those of the former call them
   await carry.linked();
   await carry.after();
   expect(element(maps, 'fl_phase')).toEqual([0, 0]);
+  drive.close();
+});
+
+test("what an agent that was killed has begun goes on: no first packet is the former table's again", async () => {
+  const drive = new PacketDrive();
+  const next = new Map([['fl_ingress', drive.object.program('fl_ingress')]]);
+  const killed = await beginMigration(bpfRoot, bytes, GROWN);
+  await killed.before('flows', next);
+  killed.close();
+  const known = { bpfRoot, declared: declaredMaps([{ bytes }], {}) };
+  passingTo(known, next)!.share();
+  const [former = ''] = oldGenerations(bpfRoot);
+  const phase = openPinnedMap(join(former, mapPin('fl_phase')));
+  expect(phase.get(encodeU32(0))).toEqual(new Uint8Array([1, 0, 0, 0, PORTS.even, 0, 0, 0]));
+  phase.close();
+  drive.close();
+});
+
+test('programs that the kernel lets not be called: first packets are held', async () => {
+  const drive = new PacketDrive();
+  const other = openObject(readFileSync(join(packageRoot(), 'build/bpf/probe.bpf.o')), {
+    name: 'fairlead',
+  });
+  for (const name of ['probe_refuse', 'probe_packet', 'probe_loop', 'probe_each'])
+    other.setAutoload(name, false);
+  other.load();
+  const carry = await beginMigration(bpfRoot, bytes, GROWN);
+  const [former = ''] = oldGenerations(bpfRoot);
+  // All that one map has are of one type.
+  const programs = [drive.object.program('fl_ingress'), other.program('probe_connect')] as const;
+  await carry.before(
+    'flows',
+    new Map([
+      ['fl_ingress', programs[0]],
+      ['fl_egress', programs[1]],
+    ]),
+  );
+  expect([former, pinFolder(bpfRoot).maps].map(holdIn)).not.toContain(0);
+  carry.close();
+  other.close();
   drive.close();
 });
 

@@ -197,3 +197,13 @@ test('a part with a name that is left is not in the file, and the file says so',
   ]);
   expect(JSON.stringify(result)).not.toContain('acme');
 });
+
+test('addresses in names of hosts are replaced as elsewhere; dates and other numbers stay', () => {
+  const log = ['lookup ip-10-0-1-5.ec2.example: no such host', '10.0.1.5 since 2026-11-29-10-15'];
+  const [lookup = '', since = ''] =
+    redacted(captureOf(allStories()[0]!, { log }), digestWith('a')).log ?? [];
+  const [address = ''] = /^\S+/.exec(since) ?? [];
+  expect(address).not.toBe('10.0.1.5');
+  expect(lookup).toBe(`lookup ip-${address.replaceAll('.', '-')}.ec2.example: no such host`);
+  expect(since).toContain('since 2026-11-29-10-15');
+});

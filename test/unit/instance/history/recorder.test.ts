@@ -4,6 +4,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } fr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { frameOf } from '../../../../src/history/frame.ts';
 import { timelineOf } from '../../../../src/history/timeline.ts';
 import {
   readSegments,
@@ -204,4 +205,29 @@ test('a disk that does not answer: the queue is bounded, and a sync does not wai
   agent.change(web, pods(5));
   for (let n = 0; n < 20_001; n += 1) agent.change(pods(5, 6 + (n % 2)));
   expect(agent.recorder.view().lostChanges).toBeGreaterThan(20_000);
+});
+
+test('too small for the full state: it is said, and not written in vain every 30 s', async () => {
+  const agent = await start({ maxBytes: 100 }, 5);
+  const { problem, errors, writtenBytes } = agent.recorder.view();
+  expect(problem).toContain('raise --history-size');
+  for (let minute = 0; minute < 59; minute += 1) {
+    agent.clock.advance(60_000);
+    await agent.written();
+  }
+  expect(agent.recorder.view()).toMatchObject({ errors, writtenBytes });
+  agent.clock.advance(60_000);
+  await agent.written();
+  expect(agent.recorder.view().errors).toBe(errors + 1);
+});
+
+test('the end of the agent before is of no use, by records that are whole: a state of its own begins', async () => {
+  const first = await start({}, 5);
+  first.recorder.close();
+  await first.written();
+  const other = { t: 'key', n: 9, at: 1, up: 1, isLast: true } as const;
+  writeFileSync(segmentPath(dir, 1), frameOf(other as never));
+  const next = await start({}, 6);
+  expect(next.recorder.view()).toMatchObject({ errors: 0 });
+  expect(backendsIn(dir)).toEqual(textsOf(6));
 });

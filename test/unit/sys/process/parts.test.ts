@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files of the program with what V8 has compiled of them.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
@@ -63,4 +63,22 @@ test('without a use for what was compiled, a file is compiled', () => {
   first.writeCaches([]);
   writeFileSync(join(folder, `${process.version}-${process.arch}`, 'two.js'), 'x');
   expect((new Parts().load(join(folder, 'one.js')) as One).sum()).toBe(3);
+});
+
+test.each([
+  [
+    'a bit is wrong',
+    (bytes: Buffer) => bytes.map((byte, at) => (at === bytes.length - 9 ? byte ^ 1 : byte)),
+  ],
+  ['its end is cut off', (bytes: Buffer) => bytes.subarray(0, -8)],
+])('a file of what was compiled in which %s is not given to V8', (_, damaged) => {
+  const folder = folderOf(FILES);
+  const first = new Parts();
+  first.load(join(folder, 'two.js'));
+  first.writeCaches([]);
+  const cache = join(folder, `${process.version}-${process.arch}`, 'two.js');
+  writeFileSync(cache, damaged(readFileSync(cache)));
+  const second = new Parts();
+  second.load(join(folder, 'two.js'));
+  expect(second.scripts.get(join(folder, 'two.js'))?.cachedDataRejected).toBeUndefined();
 });

@@ -86,12 +86,11 @@ export function carryOver(options: CarryOptions): Carry {
   const carryFlows = async (mine: readonly Pair[], next?: NextPrograms): Promise<void> => {
     carrier ??= table && (await openTableCarry(generations, table));
     const passing = next && passingTo(known, next);
-    isPassing = passing !== undefined;
     passing?.share();
     // Programs that run now have not seen it.
-    if (isPassing) await waitGracePeriod();
+    if (passing !== undefined) await waitGracePeriod();
     carrier?.round(() => undefined);
-    passing?.begin();
+    isPassing = passing?.begin() ?? false;
     hold();
     await waitGracePeriod();
     for (const pair of mine) merge(pair.from, pair.to, { ...pair, onBatch: hold });

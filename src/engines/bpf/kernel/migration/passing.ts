@@ -21,8 +21,12 @@ export type NextPrograms = ReadonlyMap<string, BpfProgram>;
 export interface Passing {
   /** Before the last whole round: from now on no port is given by both. */
   share(): void;
-  /** Connections begin in the next table alone. It lasts until the maps of the former one are removed, even without an agent. */
-  begin(): void;
+  /**
+   * Connections begin in the next table alone. It lasts until the maps of the former one are removed, even without an agent.
+   *
+   * @returns false: the kernel lets these programs not be called, as after a change of its settings of the JIT
+   */
+  begin(): boolean;
 }
 
 /** undefined: programs of an earlier version, which cannot. */
@@ -35,15 +39,20 @@ export function passingTo(known: Known, next: NextPrograms): Passing | undefined
   if (old.length === 0 || !old.flat().every((path) => existsSync(path))) return undefined;
   return {
     share() {
-      for (const [phase = ''] of old) writePhase(phase, { passesOn: false, ports: PORTS.even });
+      // An agent that was killed may have left programs that pass on: connections of the next table are known to that alone.
+      for (const [phase = ''] of old)
+        writePhase(phase, { passesOn: passesOn(phase), ports: PORTS.even });
       const [phase = ''] = pins(pinFolder(known.bpfRoot).maps);
       writePhase(phase, { passesOn: false, ports: PORTS.odd });
     },
     begin() {
-      for (const [phase = '', programs = ''] of old) {
-        withMap(programs, (map) => putPrograms(map, next));
-        writePhase(phase, { passesOn: true, ports: PORTS.even });
+      try {
+        for (const [, programs = ''] of old) withMap(programs, (map) => putPrograms(map, next));
+      } catch {
+        return false;
       }
+      for (const [phase = ''] of old) writePhase(phase, { passesOn: true, ports: PORTS.even });
+      return true;
     },
   };
 }
@@ -73,10 +82,13 @@ function writePhase(path: string, { passesOn, ports }: Phase): void {
   withMap(path, (map) => map.put(ELEMENT, value));
 }
 
-function withMap(path: string, use: (map: BpfMap) => void): void {
+const passesOn = (path: string): boolean =>
+  withMap(path, (map) => map.get(ELEMENT)?.some((byte, at) => at < 4 && byte > 0) ?? false);
+
+function withMap<T>(path: string, use: (map: BpfMap) => T): T {
   const map = openPinnedMap(path);
   try {
-    use(map);
+    return use(map);
   } finally {
     map.close();
   }
