@@ -16,8 +16,8 @@ const MOST_DEVICES = 200;
 /** After the filters of others: what they drop is never offloaded. */
 const AFTER_FILTERS = 1000;
 /**
- * TCP alone: an entry of conntrack that is offloaded cannot be deleted before Linux 6.4, and those of UDP are deleted when
- * their endpoint has gone.
+ * TCP alone: entries of UDP are deleted when their endpoint has gone. Kernels without commit 9b7c68b3911a (Linux 6.4, and
+ * 5.10.182, 5.15.115, 6.1.32, 6.3.6) refuse that with EBUSY while they are offloaded.
  */
 const RULE = `meta l4proto tcp ct status dnat ct state established flow add @${FLOWTABLE} comment "connections of Services"`;
 
