@@ -71,7 +71,7 @@ async function reasonWithout(
   iptables: Variant,
   kubeProxy: Found,
 ): Promise<string | undefined> {
-  if (name === 'none') return undefined;
+  if (name === 'none' || name === 'fairlead-userspace') return undefined;
   if (name === 'fairlead-bpf') {
     const missing = [bpfObjectPath('sock.bpf.o'), BTF_PATH].find((path) => !existsSync(path));
     return missing && `no ${missing}`;

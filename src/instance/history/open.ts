@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Composes the history of an agent: off where its directory cannot be written.
+import { randomUUID } from 'node:crypto';
 import { accessSync, constants, mkdirSync, readFileSync } from 'node:fs';
 import type { Agent, SyncFacts } from '../../agent/agent.ts';
 import { reasonOf } from '../../errors.ts';
@@ -76,7 +77,14 @@ function unwritable(dir: string): string | undefined {
   }
 }
 
-const bootId = (): string => readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+/** Where the system has none, each agent is as after a boot of its own: what its clock says is not compared with another's. */
+function bootId(): string {
+  try {
+    return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+  } catch {
+    return randomUUID();
+  }
+}
 
 const problemOf = (dir: string, reason: string): Problem => ({
   reason: `the history in ${dir} is not written: ${reason}`,

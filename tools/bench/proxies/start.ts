@@ -38,6 +38,8 @@ export function proxyOf(site: Site, settings: ProxySettings): ColumnProxy | unde
       return fairlead(site, 'iptables', settings);
     case 'fairlead-nftables':
       return fairlead(site, 'nftables', settings);
+    case 'fairlead-userspace':
+      return fairlead(site, 'userspace', settings);
     case 'kube-proxy-iptables':
       return kubeProxy(site, 'iptables', settings);
     case 'kube-proxy-nftables':
@@ -51,7 +53,7 @@ const lockOf = ({ directory }: Site): string =>
 
 function fairlead(
   site: Site,
-  engine: 'bpf' | 'iptables' | 'nftables',
+  engine: 'bpf' | 'iptables' | 'nftables' | 'userspace',
   { iptables }: ProxySettings,
 ): ColumnProxy {
   const node = site.tools(NODE);
@@ -64,7 +66,7 @@ function fairlead(
     start: async (kubeconfig) => {
       await ensureBpffs(bpffs);
       await must(node, ['env', lock, ...program, 'cleanup', ...paths]);
-      if (engine !== 'bpf') await removeRules(node, lock);
+      if (engine === 'iptables' || engine === 'nftables') await removeRules(node, lock);
       if (engine === 'iptables') await leaveKubeletChain(node, iptables, lock);
       const argv = [
         ...['env', ...IMAGE_ENVIRONMENT, lock, ...program],

@@ -26,6 +26,7 @@ const REFERENCES: readonly ColumnName[] = [
   'none',
   'fairlead-iptables',
   'fairlead-nftables',
+  'fairlead-userspace',
 ];
 
 export function rowsOf(samples: Samples, columns: readonly ColumnName[]): readonly Row[] {

@@ -9,6 +9,7 @@ export const COLUMNS = [
   'fairlead-bpf',
   'fairlead-iptables',
   'fairlead-nftables',
+  'fairlead-userspace',
   'kube-proxy-iptables',
   'kube-proxy-nftables',
 ] as const;
@@ -19,6 +20,7 @@ export const COLUMN_LABELS: Readonly<Record<ColumnName, string>> = {
   'fairlead-bpf': 'fairlead bpf',
   'fairlead-iptables': 'fairlead iptables',
   'fairlead-nftables': 'fairlead nftables',
+  'fairlead-userspace': 'fairlead userspace',
   'kube-proxy-iptables': 'kube-proxy iptables',
   'kube-proxy-nftables': 'kube-proxy nftables',
 };

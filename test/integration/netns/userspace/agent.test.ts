@@ -18,13 +18,15 @@ import { type Instance, runCommand, startAgent } from '../../../../tools/lab/age
 import { openManifests } from '../../../../tools/lab/manifests.ts';
 import { insideSandbox, startServer } from '../../../../tools/lab/sandbox.ts';
 import { type Client, startClient } from '../../../../tools/lab/traffic.ts';
-import { service, target } from '../../../support/builders.ts';
+import { service, slices, svc, target } from '../../../support/builders.ts';
+import { getInSandbox } from '../../../support/http/get.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';
 
 const NOBODY = 65_534;
 const UNPRIVILEGED = `setpriv --reuid ${NOBODY} --regid ${NOBODY} --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs`;
 const FLAGS = ['--engine', 'userspace', '--manifests-removal-delay', '0s'];
+const CHECK_PORT = 32_100;
 const dns = { n: 53, port: 53, targetPort: 5353, protocol: 'UDP' } as const;
 
 let node: Awaited<ReturnType<typeof startOneNode>>;
@@ -129,6 +131,36 @@ test.each([
     }
   },
 );
+
+test('a healthCheckNodePort answers by the endpoints of this node', async () => {
+  const web = svc('web', { n: 10, nodePort: 30_080 });
+  const policy = { type: 'LoadBalancer', externalTrafficPolicy: 'Local' };
+  const spec = { ...(web['spec'] as object), ...policy, healthCheckNodePort: CHECK_PORT };
+  const far = { name: 'far', nodeName: 'n2', ipv4: '10.1.2.77', ipv6: 'fd00:10:1:2::77' };
+  const putPods = (pods: Parameters<typeof service>[2]) =>
+    instance.manifests.put('web.yaml', [
+      { ...web, spec },
+      ...slices(
+        'web',
+        pods.map((pod) => ({ pod })),
+      ),
+    ]);
+  const answer = async () => {
+    const { status, body } = await getInSandbox(node.self, CHECK_PORT, '/');
+    return [status, (JSON.parse(body) as { localEndpoints: number }).localEndpoints];
+  };
+  putPods([...node.servers, far]);
+  const agent = await startAgent({ ...instance, wrapper: UNPRIVILEGED.split(' ') }, FLAGS);
+  try {
+    await untilHolds(async () => expect(await answer()).toEqual([200, 2]));
+    putPods([far]);
+    await untilHolds(async () => expect(await answer()).toEqual([503, 0]));
+    putPods([...node.pods('web-1'), far]);
+    await untilHolds(async () => expect(await answer()).toEqual([200, 1]));
+  } finally {
+    await agent.stop();
+  }
+});
 
 test('a NodePort that another process has is reported, other frontends are served', async () => {
   const nodePort = 30_080;

@@ -58,6 +58,14 @@ describe('verdicts', () => {
     expect(kindOf('IPv4 *:30080/TCP')).toBe('drop');
   });
 
+  test('a backend has the weight of the plan where the algorithm weighs', () => {
+    const weighing = { ...port, algorithm: 'weighted-round-robin' } as const;
+    const heavy = planOf({ ...weighing, cluster: [{ ...A, weight: 3 }, B] });
+    const listener = listenerOf(heavy, 'IPv4 10.96.0.10:80/TCP');
+    const verdict = verdictOf(heavy, listener, from('198.51.100.1'), CAPABILITIES);
+    expect(verdict).toMatchObject({ candidates: [{ weight: 3 }, { weight: 1 }] });
+  });
+
   test('sources that are not admitted are dropped', () => {
     const filtered = planOf(
       servicePort('web', [{ ...clusterIp('10.96.0.10'), isFiltered: true }], [A], {

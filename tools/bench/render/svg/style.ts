@@ -48,6 +48,12 @@ export const LOOKS: Readonly<Record<ColumnName, Look>> = {
     dashes: '5 2 1 2',
     marker: polygon([-1.1, -0.9], [1.1, -0.9], [0, 1.2]),
   },
+  'fairlead-userspace': {
+    light: '#7a3e9d',
+    dark: '#c9a2e0',
+    dashes: '2 2 6 2',
+    marker: polygon([-1.2, -0.5], [0, -1.2], [1.2, -0.5], [0.8, 1], [-0.8, 1]),
+  },
   'kube-proxy-iptables': {
     light: '#c24f00',
     dark: '#f0893e',

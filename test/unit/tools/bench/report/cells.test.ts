@@ -8,6 +8,7 @@ test.each([
   { columns: ['none', 'fairlead-bpf', 'kube-proxy-iptables'], reference: 'kube-proxy-iptables' },
   { columns: ['none', 'fairlead-bpf', 'fairlead-iptables'], reference: 'none' },
   { columns: ['fairlead-bpf', 'fairlead-iptables'], reference: 'fairlead-iptables' },
+  { columns: ['fairlead-bpf', 'fairlead-userspace'], reference: 'fairlead-userspace' },
   { columns: ['fairlead-bpf'], reference: undefined },
 ] as const)('ratios of $columns are to $reference', ({ columns, reference }) => {
   const samples = { start: Object.fromEntries(columns.map((name) => [name, [1, 2]])) };
