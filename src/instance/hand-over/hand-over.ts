@@ -95,8 +95,9 @@ async function proceed(
       log.info({ engine }, 'the other engine serves no new connections any more');
       continue;
     }
-    if (step === 'remove') {
-      await predecessor.remove();
+    // Nothing may be left of it once it has stopped.
+    if (step === 'remove' || (step === 'done' && hasStopped)) {
+      if (step === 'remove') await predecessor.remove();
       log.info({ engine }, 'the other engine is removed');
       return 'done';
     }

@@ -38,7 +38,7 @@ test.each([
 
 describe('an engine is handed over', () => {
   /** An engine in the state that the last step has left it in, and what was done to it. */
-  function predecessor(state: PredecessorFacts, failures = 0) {
+  function predecessor(state: PredecessorFacts, failures = 0, isLeft = true) {
     const done: string[] = [];
     let now = state;
     let left = failures;
@@ -49,7 +49,7 @@ describe('an engine is handed over', () => {
       stopServing: async () => {
         if (left-- > 0) throw new Error('held by another');
         done.push('stop serving');
-        now = facts({ isServing: false, connections: 1 });
+        now = facts({ isServing: false, isLeft, connections: 1 });
       },
       remove: async () => {
         done.push('remove');
@@ -152,6 +152,16 @@ describe('an engine is handed over', () => {
     handOver.synced(FULL);
     await until(() => done.length > 1, 'the second try');
     expect(done).toEqual(['stop serving', 'stop serving']);
+    handOver.close();
+  });
+
+  test('one of which nothing is left once it has stopped is told as removed', async () => {
+    const { engine, done } = predecessor(facts(), 0, false);
+    const handOver = createHandOver(engine, log, 1);
+    logged.length = 0;
+    handOver.synced(FULL);
+    await until(() => logged.some((line) => line.startsWith('the other engine is removed')), 'it');
+    expect(done).toEqual(['stop serving']);
     handOver.close();
   });
 
