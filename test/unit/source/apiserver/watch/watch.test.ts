@@ -215,7 +215,7 @@ test('repeated events, and events older than what is known, change nothing', asy
   await following.waitFor('put default/a');
   const at = (version: string, address: string) => {
     const object = slice('a', [address]);
-    const metadata = { ...object.metadata, uid: 'uid-default/a', resourceVersion: version };
+    const metadata = { ...object.metadata, uid: 'uid-default-a', resourceVersion: version };
     return eventLine('MODIFIED', { ...object, metadata });
   };
   server.send(PATH, at('102', '10.1.0.2') + at('101', '10.1.0.1'));
