@@ -29,7 +29,7 @@ async function cluster(): Promise<{ server: FakeApiServer; list: IndependentList
     nodeName: 'n1',
     userAgent: 'fairlead/test',
     apiServer: {
-      servers: [{ url: server.url }],
+      servers: [{ url: server.url, tlsName: undefined }],
       credentials: { kind: 'none' },
       winner: 'api-server flag',
       why: 'test',
