@@ -33,6 +33,7 @@ async function cluster(): Promise<{ server: FakeApiServer; list: IndependentList
       credentials: { kind: 'none' },
       winner: 'api-server flag',
       why: 'test',
+      passedOver: [],
     },
   });
   onTestFinished(() => list.close());
