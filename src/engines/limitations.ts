@@ -27,6 +27,7 @@ export const LIMITATIONS = {
   RESETS: 'TCP connections that are to be dropped are reset',
   AGENT:
     'connections end with the agent, or when another engine takes over, and none begin without it',
+  VERIFY: 'verify compares what the agent relays: there are no maps or rules to read',
   SLOW_RELAY: 'bytes of TCP connections pass through JavaScript, several times slower: %r',
 } as const;
 
@@ -60,6 +61,7 @@ export function limitationsOf(capabilities: Capabilities): readonly Limitation<L
     AFFINITY: relays !== undefined,
     RESETS: relays !== undefined,
     AGENT: relays !== undefined,
+    VERIFY: relays !== undefined,
     SLOW_RELAY: slowRelay !== undefined,
   };
   const words: Readonly<Record<string, string>> = {

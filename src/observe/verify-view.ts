@@ -17,8 +17,12 @@ export interface VerifyView {
   readonly unproven: number;
   /** As two readings in a row have found them; sorted by Service. */
   readonly differing: readonly Differing[];
-  /** Differences that were found and given to be repaired, since the start. */
+  /** Services of which two readings have found that they differ, since the start. */
   readonly found: number;
+  /** Those of them that the next reading has proven equal. */
+  readonly repaired: number;
+  /** Those whose maps or rules are as planned, where the plan is wrong: for them the watches were asked to list anew. */
+  readonly relisted: number;
   /** Why the last reading has proven nothing. */
   readonly problem?: string;
 }
@@ -32,8 +36,15 @@ export function verifyText(view: VerifyView): string {
   const equal = Math.max(0, services - unproven);
   return [
     `${equal} ${equal === 1 ? 'Service is' : 'Services are'} ${says}`,
-    ...(differing.length === 0 ? [] : [`${differing.length} differ: ${differingText(differing)}`]),
-    ...(view.found > 0 ? [`found to differ, and given to be repaired: ${view.found}`] : []),
+    ...(differing.length === 0
+      ? []
+      : [
+          `${differing.length} ${differing.length === 1 ? 'differs' : 'differ'}: ${differingText(differing)}`,
+        ]),
+    ...(view.found > 0 ? [`found to differ: ${view.found}, repaired: ${view.repaired}`] : []),
+    ...(view.relisted > 0
+      ? [`planned from objects that the API server does not have: ${view.relisted}, listed anew`]
+      : []),
     ...(unproven > differing.length ? [`not proven yet: ${unproven - differing.length}`] : []),
   ].join('; ');
 }

@@ -40,6 +40,8 @@ export interface Source {
   cluster?(): ClusterStatus | undefined;
   /** All objects once more, beside what is followed; absent for a folder. */
   independent?(): IndependentList;
+  /** What was delivered is not what the source has: all of it is listed anew. Absent for a folder. */
+  relist?(): void;
   /** From now on other Nodes are delivered, too; absent: they are anyway. Idempotent. */
   followNodes?(): void;
   /** Sets annotations of a Node, or with null removes them; absent if the source accepts no changes. */

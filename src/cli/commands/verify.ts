@@ -24,16 +24,25 @@ async function verify({
   readonly runDir: string;
   readonly output: OutputFormat;
 }): Promise<void> {
-  const view = (await askAgent(runDir, '/v1/verify', TIMEOUT_MS)) as Partial<VerifyView>;
-  if (!isView(view) || (view.verifiedAt === undefined && view.problem === undefined))
+  const view = viewIn(await askAgent(runDir, '/v1/verify', TIMEOUT_MS));
+  if (view === undefined)
     throw new FairleadError(
       'NOT_RUNNING',
-      `the agent at ${runDir} has no plan yet: wait for it with \`fairlead status --wait\``,
+      `the agent at ${runDir} has no plan yet, or runs with --shadow: see \`fairlead status\``,
     );
   const report = { apiVersion: 'fairlead.io/v1', kind: 'VerifyReport', ...view };
   print(output.kind === 'text' ? verifyText(view) : await machine(report, output));
-  const isProven = view.problem === undefined && view.unproven === 0 && view.found === 0;
-  process.exitCode = isProven ? EXIT.fine : EXIT.degraded;
+  process.exitCode = isProven(view) ? EXIT.fine : EXIT.degraded;
 }
 
-const isView = (view: Partial<VerifyView>): view is VerifyView => view.services !== undefined;
+/** Undefined: the agent has read nothing, as it has no plan yet. */
+export function viewIn(answer: unknown): VerifyView | undefined {
+  const view = answer as Partial<VerifyView> | undefined;
+  if (view?.services === undefined) return undefined;
+  const isRead = view.verifiedAt !== undefined || view.problem !== undefined;
+  return isRead ? (view as VerifyView) : undefined;
+}
+
+/** Also what was found, and is repaired now, was wrong. */
+export const isProven = ({ problem, unproven, found }: VerifyView): boolean =>
+  problem === undefined && unproven === 0 && found === 0;

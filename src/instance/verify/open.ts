@@ -45,9 +45,17 @@ export function openVerify(parts: {
       const { dataplanes } = dataplane;
       const steps = differencesInSteps({ plan, views: frontends, dataplanes });
       const found = await inSlices(steps, SLICE_MS);
-      return found && { plan, found };
+      const own = agent.state().plan;
+      if (found === undefined) return undefined;
+      if (found.size === 0 || list === undefined || own === undefined)
+        return { plan, found, misplanned: new Set() };
+      const drift = differencesInSteps({ plan: own, views: frontends, dataplanes });
+      const drifted = await inSlices(drift, SLICE_MS);
+      const misplanned = [...found.keys()].filter((service) => drifted?.has(service) === false);
+      return { plan, found, misplanned: new Set(misplanned) };
     },
     repair: async () => void (await agent.audit()),
+    relist: source.relist?.bind(source),
     cpuMs: () => {
       const { user, system } = process.cpuUsage();
       return (user + system) / 1000;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Proves again and again that the kernel has what the API says. A reading is an independent list, planned, beside the maps or
-// rules as they are. What two readings find alike is told and repaired, and read once more.
+// rules as they are. What two readings find alike is told and repaired, and read once more: what differs from the agent's plan
+// by an audit, and a plan that is wrong by new lists of its watches.
 import { FairleadError, reasonOf } from '../../errors.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Logger } from '../../log.ts';
@@ -15,7 +16,10 @@ export interface VerifierParts {
   readonly against: VerifyView['against'];
   /** Lists, plans, reads the kernel and compares; undefined: there is nothing to be proven yet. */
   readonly read: () => Promise<Reading | undefined>;
-  readonly repair: (services: ReadonlySet<ServiceKey>) => Promise<void>;
+  /** Writes what differs from the agent's plan. */
+  readonly repair: () => Promise<void>;
+  /** The watches list anew, as after any watch that cannot be trusted; undefined: there are none. */
+  readonly relist: (() => void) | undefined;
   /** Of this process so far. */
   readonly cpuMs: () => number;
   readonly clock: Clock;
@@ -26,6 +30,8 @@ export interface VerifierParts {
 export interface Reading {
   readonly plan: Plan;
   readonly found: Differences;
+  /** Those of them that the agent has planned: its objects are wrong, or late. */
+  readonly misplanned: ReadonlySet<ServiceKey>;
 }
 
 /** What is being written is written after this time. */
@@ -40,26 +46,35 @@ export class Verifier {
   readonly #proofs = new Proofs();
   #last: Pick<VerifyView, 'verifiedAt' | 'durationMs' | 'cpuMs'> = {};
   #services = 0;
-  #found = 0;
+  readonly #counts = { found: 0, repaired: 0, relisted: 0 };
+  #misplanned: Reading['misplanned'] = new Set();
   #problem: string | undefined;
   #told: string | undefined;
   #running: Promise<void> | undefined;
   #isClosed = false;
-  #cancel: () => void = () => undefined;
+  /** Of the next proof, and of a pause within one: it may be asked for in between. */
+  #cancelNext: () => void = () => undefined;
+  #cancelWait: () => void = () => undefined;
 
   constructor(parts: VerifierParts) {
     this.#parts = parts;
     const { clock, intervalMs } = parts;
     if (intervalMs === undefined) return;
     // Nodes that start together do not list together.
-    this.#cancel = clock.after(intervalMs * clock.random(), () => this.#verifyAndWait());
+    this.#cancelNext = clock.after(intervalMs * clock.random(), () => this.#verifyAndWait());
   }
 
-  /** One proof, with the second reading and the repair that it may need; `found` is of this one. Never rejects. */
+  /** One proof, with the second reading and the repair that it may need; its counts are of this one. Never rejects. */
   async now(): Promise<VerifyView> {
-    const before = this.#found;
+    const before = { ...this.#counts };
     await this.#once();
-    return { ...this.view(), found: this.#found - before };
+    const { found, repaired, relisted } = this.#counts;
+    return {
+      ...this.view(),
+      found: found - before.found,
+      repaired: repaired - before.repaired,
+      relisted: relisted - before.relisted,
+    };
   }
 
   view(): VerifyView {
@@ -67,7 +82,7 @@ export class Verifier {
     const oldestMs = this.#proofs.oldestMs();
     return {
       ...this.#last,
-      ...{ against, services: this.#services, found: this.#found },
+      ...{ against, services: this.#services, ...this.#counts },
       ...(oldestMs !== undefined && { oldestSeconds: (clock.monotonicMs() - oldestMs) / 1000 }),
       unproven: this.#proofs.unproven(),
       differing: [...this.#proofs.confirmed]
@@ -86,7 +101,8 @@ export class Verifier {
 
   close(): void {
     this.#isClosed = true;
-    this.#cancel();
+    this.#cancelNext();
+    this.#cancelWait();
   }
 
   #once(): Promise<void> {
@@ -102,7 +118,9 @@ export class Verifier {
     if (this.#isClosed || intervalMs === undefined) return;
     const restMs = Math.max(intervalMs, REST * (this.#last.cpuMs ?? 0));
     // A tenth earlier or later, so that nodes do not fall into step.
-    this.#cancel = clock.after(restMs * (0.9 + 0.2 * clock.random()), () => this.#verifyAndWait());
+    this.#cancelNext = clock.after(restMs * (0.9 + 0.2 * clock.random()), () =>
+      this.#verifyAndWait(),
+    );
   }
 
   async #verify(): Promise<void> {
@@ -116,19 +134,28 @@ export class Verifier {
   }
 
   async #repair(confirmed: Differences): Promise<void> {
-    const { repair, log } = this.#parts;
-    this.#found += confirmed.size;
+    const { repair, relist, log } = this.#parts;
+    const misplanned = [...confirmed.keys()].filter((service) => this.#misplanned.has(service));
+    this.#counts.found += confirmed.size;
     this.#tell(confirmed);
     try {
-      await repair(new Set(confirmed.keys()));
+      if (misplanned.length < confirmed.size) await repair();
     } catch (error) {
       log.warn({ reason: reasonOf(error) }, 'what differs cannot be repaired, will retry');
-      return;
     }
     if (this.#isClosed) return;
+    if (misplanned.length > 0 && relist !== undefined) {
+      this.#counts.relisted += misplanned.length;
+      const services = misplanned.slice(0, LOGGED);
+      log.warn({ services }, 'verify: the plan is not what the API server says, listing anew');
+      relist();
+      await this.#wait(CONFIRM_MS);
+    }
     const left = await this.#read();
-    if (left !== undefined && [...confirmed.keys()].every((service) => !left.has(service)))
-      log.info({ services: confirmed.size }, 'verify: repaired, and proven equal');
+    if (left === undefined) return;
+    const repaired = [...confirmed.keys()].filter((service) => !left.has(service)).length;
+    this.#counts.repaired += repaired;
+    if (repaired > 0) log.info({ services: repaired }, 'verify: repaired, and proven equal');
   }
 
   /** Differences of one reading; undefined: nothing could be read. */
@@ -141,6 +168,7 @@ export class Verifier {
       const reading = await read();
       if (reading === undefined || this.#isClosed) return undefined;
       found = reading.found;
+      this.#misplanned = reading.misplanned;
       this.#services = reading.plan.services.size;
       this.#proofs.judge(reading.plan.services.keys(), found, startedMs);
     } catch (error) {
@@ -172,7 +200,7 @@ export class Verifier {
 
   #wait(delayMs: number): Promise<void> {
     return new Promise((resolve) => {
-      this.#cancel = this.#parts.clock.after(delayMs, resolve);
+      this.#cancelWait = this.#parts.clock.after(delayMs, resolve);
     });
   }
 }

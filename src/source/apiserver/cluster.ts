@@ -173,6 +173,11 @@ export class ClusterSource {
     });
   }
 
+  /** What was delivered was found to be wrong. */
+  relist(): void {
+    for (const reflector of this.#all()) reflector.relist();
+  }
+
   /** Creates one object, e.g. an Event at `/apis/events.k8s.io/v1/namespaces/NS/events`. */
   post(path: string, object: unknown): Promise<void> {
     return this.#transport.post(path, object);

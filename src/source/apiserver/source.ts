@@ -72,6 +72,10 @@ class ApiServerSource implements Source {
     return independentList(this.#settings);
   }
 
+  relist(): void {
+    this.#cluster?.relist();
+  }
+
   async post(path: string, object: unknown): Promise<void> {
     const cluster = await this.#started.promise;
     await cluster.post(path, object);

@@ -71,6 +71,7 @@ test('userspace says where Services are, and whom endpoints see', () => {
     'AFFINITY',
     'RESETS',
     'AGENT',
+    'VERIFY',
   ];
   expect(lacking('addresses')).toEqual(always);
   expect(lacking('port-map').toSorted()).toEqual([...always, 'PORT_MAP'].toSorted());

@@ -123,6 +123,11 @@ export class Reflector {
     this.#stopping.abort();
   }
 
+  /** A list beside the watch shows something else: ends it as one that has lost its order, with the pause of those. */
+  relist(): void {
+    this.#request.abort(new WatchError('disorder', 'a list beside the watch shows something else'));
+  }
+
   /**
    * The server answers again: a pause that has grown while it did not ends now, unless the server asked for
    * it. Ever more rarely until a watch works: a server that answers one question and breaks every watch

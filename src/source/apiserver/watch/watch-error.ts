@@ -5,7 +5,7 @@ import { reasonOf } from '../../../errors.ts';
 /**
  * `closed` the server ended the stream · `expired` 410: list again · `refused` an HTTP error · `status` an
  * ERROR event · `broken` the connection failed · `silent` no byte for too long · `undecodable` not JSON ·
- * `disorder` events out of order · `unsupported` no WatchList here · `late` no end of initial events ·
+ * `disorder` events out of order, or lost · `unsupported` no WatchList here · `late` no end of initial events ·
  * `confirm` time to confirm a suspicious list · `replaced` another cluster answers · `stopped` by us.
  */
 export const END_REASONS = [

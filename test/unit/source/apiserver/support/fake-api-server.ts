@@ -109,8 +109,11 @@ export class FakeApiServer {
     const { objects, history } = this.#collection(path);
     const key = keyOf(object);
     const before = objects.get(key);
+    const { name, namespace } = object.metadata;
+    const uid = before?.metadata['uid'] ?? `${this.uidPrefix}-${namespace ?? ''}-${name}`;
+    // In the order in which API servers write them.
     const metadata = {
-      uid: before?.metadata['uid'] ?? `${this.uidPrefix}-${key}`,
+      ...{ name, ...(namespace !== undefined && { namespace }), uid, resourceVersion: '' },
       ...object.metadata,
       resourceVersion: String(this.version),
     };

@@ -115,7 +115,7 @@ test('events of a running watch before the response do not make the store look o
   server.fault = ({ path }, response) => {
     if (path !== ASKED) return false;
     const metadata = { resourceVersion: String(server.version) };
-    const items = [{ metadata: { name: 'kubernetes', uid: 'uid-default/kubernetes' } }];
+    const items = [{ metadata: { name: 'kubernetes', uid: 'uid-default-kubernetes' } }];
     answer = () => response.end(JSON.stringify({ metadata, items }));
     return true;
   };

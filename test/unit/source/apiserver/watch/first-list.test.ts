@@ -19,7 +19,7 @@ import { idle } from '../support/traffic.ts';
 /** As the server would send it. */
 function sent(type: string, name: string, version: number, address = '10.1.0.1'): string {
   const { metadata, ...rest } = slice(name, [address]);
-  const uid = `uid-default/${name}`;
+  const uid = `uid-default-${name}`;
   return eventLine(type, {
     metadata: { uid, ...metadata, resourceVersion: String(version) },
     ...rest,

@@ -215,7 +215,7 @@ test('repeated events, and events older than what is known, change nothing', asy
   await following.waitFor('put default/a');
   const at = (version: string, address: string) => {
     const object = slice('a', [address]);
-    const metadata = { ...object.metadata, uid: 'uid-default/a', resourceVersion: version };
+    const metadata = { ...object.metadata, uid: 'uid-default-a', resourceVersion: version };
     return eventLine('MODIFIED', { ...object, metadata });
   };
   server.send(PATH, at('102', '10.1.0.2') + at('101', '10.1.0.1'));
@@ -230,4 +230,22 @@ test('events of unknown type and objects without a name are passed over', async 
   server.put(PATH, slice('b'));
   await following.waitFor('put default/b');
   expect(following.reflector.counters.events.OTHER).toBe(4);
+});
+
+test('an event that was lost is found by a list that was asked for', async () => {
+  const server = await serverWith('a', 'b');
+  const { reflector, passPause, waitFor, watching } = follow(server);
+  await watching();
+  const watchers = [...server.watchers];
+  server.watchers.clear();
+  server.put(PATH, slice('a', ['10.1.0.9']));
+  server.remove(PATH, 'b');
+  for (const watcher of watchers) server.watchers.add(watcher);
+  reflector.relist();
+  await passPause();
+  await waitFor('put default/a', 2);
+  await waitFor('remove default/b');
+  await watching();
+  expect(reflector.counters.ends.disorder).toBe(1);
+  expect(reflector.status().problem).toBeUndefined();
 });

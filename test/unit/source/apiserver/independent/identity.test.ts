@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from 'vitest';
-import { identityIn, identityOf } from '../../../src/source/apiserver/independent/identity.ts';
+import {
+  identityIn,
+  identityOf,
+} from '../../../../../src/source/apiserver/independent/identity.ts';
 
 const head = (metadata: object): Uint8Array =>
   Buffer.from(JSON.stringify({ metadata, addressType: 'IPv4' }));
