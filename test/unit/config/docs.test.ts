@@ -61,7 +61,7 @@ test('every setting of fairlead, as its row of src/config/settings says', () => 
 });
 
 test('every setting that the iptables engine ignores, and every one that it remaps', () => {
-  const [, said = ''] = sectionOf('FairleadConfiguration').split('\nOnly the bpf engine uses ');
+  const [, said = ''] = sectionOf('FairleadConfiguration').split('\nThe iptables engine ignores ');
   const [ignored = '', remapped = ''] = said.split('.');
   const named = (sentence: string) => [...sentence.matchAll(/`(\w+)`/g)].map(([, name]) => name);
   const reasoned = (start: string) =>
