@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the agent has proven of its kernel: for `verify`, `status`, metrics and Events.
+// What the agent has proven of its kernel: for `verify`.
 import { type Differing, differingText } from './shadow-view.ts';
 
 export interface VerifyView {
   /** The end of the last reading; undefined: there was none. */
   readonly verifiedAt?: string;
   readonly durationMs?: number;
-  /** Of this process in that time: a reading is followed by a rest of a hundred times as long. */
+  /** Of this process in that time. */
   readonly cpuMs?: number;
   /** Where the desired state was read: `API server`, or `plan` where there is none to ask. */
   readonly against: 'API server' | 'plan';

@@ -4,50 +4,29 @@
 import type { ServiceKey } from '../plan/types.ts';
 import type { Differences } from './differences.ts';
 
-export interface Proof {
-  /** Differences that the reading before has found, too. */
-  readonly confirmed: Differences;
-  /** Some are new: only another reading can tell. */
-  readonly isOpen: boolean;
-}
-
 export class Proofs {
   #seen: Differences = new Map();
   #confirmed: Differences = new Map();
   /** When it was last equal, or was first to be proven. */
   readonly #sinceMs = new Map<ServiceKey, number>();
-  readonly #proven = new Set<ServiceKey>();
 
   /**
    * @param services of the plan
    * @param readMs when the reading began: what was proven then may differ since
    */
-  judge(services: Iterable<ServiceKey>, found: Differences, readMs: number): Proof {
+  judge(services: Iterable<ServiceKey>, found: Differences, readMs: number): void {
     const there = new Set(services);
     for (const key of found.keys()) there.add(key);
-    for (const key of this.#sinceMs.keys()) if (!there.has(key)) this.#forget(key);
-    for (const key of there) {
-      if (found.has(key)) {
-        if (!this.#sinceMs.has(key)) this.#sinceMs.set(key, readMs);
-      } else {
-        this.#sinceMs.set(key, readMs);
-        this.#proven.add(key);
-      }
-    }
-    const confirmed = new Map([...found].filter(([key, what]) => this.#seen.get(key) === what));
+    for (const key of this.#sinceMs.keys()) if (!there.has(key)) this.#sinceMs.delete(key);
+    for (const key of there)
+      if (!found.has(key) || !this.#sinceMs.has(key)) this.#sinceMs.set(key, readMs);
+    this.#confirmed = new Map([...found].filter(([key, what]) => this.#seen.get(key) === what));
     this.#seen = found;
-    this.#confirmed = confirmed;
-    return { confirmed, isOpen: confirmed.size < found.size };
   }
 
   /** Differs now, as two readings have found. */
   get confirmed(): Differences {
     return this.#confirmed;
-  }
-
-  /** Undefined: it was never proven equal. */
-  provenMs(service: ServiceKey): number | undefined {
-    return this.#proven.has(service) ? this.#sinceMs.get(service) : undefined;
   }
 
   /** Of the one that has waited longest; undefined: nothing was read yet. */
@@ -61,10 +40,5 @@ export class Proofs {
   /** Those that the last reading has not proven equal. */
   unproven(): number {
     return this.#seen.size;
-  }
-
-  #forget(key: ServiceKey): void {
-    this.#sinceMs.delete(key);
-    this.#proven.delete(key);
   }
 }

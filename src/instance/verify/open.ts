@@ -36,7 +36,7 @@ export function openVerify(parts: {
     return planner.apply((await list.read(Object.fromEntries(atLeast))).changes);
   };
   const verifier = new Verifier({
-    ...{ clock: SYSTEM_CLOCK, log, intervalMs: undefined, onView: () => undefined },
+    ...{ clock: SYSTEM_CLOCK, log },
     against: list === undefined ? 'plan' : 'API server',
     read: async () => {
       const plan = await planned();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Proves again and again that the kernel has what the API says. A reading is an independent list, planned, beside the maps or
+// Proves, when it is asked, that the kernel has what the API says. A reading is an independent list, planned, beside the maps or
 // rules as they are. What two readings find alike is told and repaired, and read once more: what differs from the agent's plan
 // by an audit, and a plan that is wrong by new lists of its watches.
 import { FairleadError, reasonOf } from '../../errors.ts';
@@ -11,8 +11,6 @@ import type { Differences } from '../../verify/differences.ts';
 import { Proofs } from '../../verify/proofs.ts';
 
 export interface VerifierParts {
-  /** Between two readings, unless they take long; undefined: only when asked. */
-  readonly intervalMs: number | undefined;
   readonly against: VerifyView['against'];
   /** Lists, plans, reads the kernel and compares; undefined: there is nothing to be proven yet. */
   readonly read: () => Promise<Reading | undefined>;
@@ -24,7 +22,6 @@ export interface VerifierParts {
   readonly cpuMs: () => number;
   readonly clock: Clock;
   readonly log: Pick<Logger, 'info' | 'warn'>;
-  readonly onView: (view: VerifyView) => void;
 }
 
 export interface Reading {
@@ -36,8 +33,6 @@ export interface Reading {
 
 /** What is being written is written after this time. */
 const CONFIRM_MS = 2_000;
-/** A reading is followed by a rest of so many times its CPU time: a hundredth of a core at most. */
-const REST = 100;
 /** Of what two readings find, this many are named in the log. */
 const LOGGED = 5;
 
@@ -52,16 +47,11 @@ export class Verifier {
   #told: string | undefined;
   #running: Promise<void> | undefined;
   #isClosed = false;
-  /** Of the next proof, and of a pause within one: it may be asked for in between. */
-  #cancelNext: () => void = () => undefined;
+  /** Of a pause within a proof. */
   #cancelWait: () => void = () => undefined;
 
   constructor(parts: VerifierParts) {
     this.#parts = parts;
-    const { clock, intervalMs } = parts;
-    if (intervalMs === undefined) return;
-    // Nodes that start together do not list together.
-    this.#cancelNext = clock.after(intervalMs * clock.random(), () => this.#verifyAndWait());
   }
 
   /** One proof, with the second reading and the repair that it may need; its counts are of this one. Never rejects. */
@@ -92,16 +82,8 @@ export class Verifier {
     };
   }
 
-  /** Undefined: it was never proven equal. */
-  secondsSince(service: ServiceKey): number | undefined {
-    const provenMs = this.#proofs.provenMs(service);
-    if (provenMs === undefined) return undefined;
-    return (this.#parts.clock.monotonicMs() - provenMs) / 1000;
-  }
-
   close(): void {
     this.#isClosed = true;
-    this.#cancelNext();
     this.#cancelWait();
   }
 
@@ -110,17 +92,6 @@ export class Verifier {
       this.#running = undefined;
     });
     return this.#running;
-  }
-
-  async #verifyAndWait(): Promise<void> {
-    await this.#once();
-    const { clock, intervalMs } = this.#parts;
-    if (this.#isClosed || intervalMs === undefined) return;
-    const restMs = Math.max(intervalMs, REST * (this.#last.cpuMs ?? 0));
-    // A tenth earlier or later, so that nodes do not fall into step.
-    this.#cancelNext = clock.after(restMs * (0.9 + 0.2 * clock.random()), () =>
-      this.#verifyAndWait(),
-    );
   }
 
   async #verify(): Promise<void> {
@@ -160,7 +131,7 @@ export class Verifier {
 
   /** Differences of one reading; undefined: nothing could be read. */
   async #read(): Promise<Differences | undefined> {
-    const { clock, read, cpuMs, onView, log } = this.#parts;
+    const { clock, read, cpuMs, log } = this.#parts;
     const [startedMs, cpuBeforeMs] = [clock.monotonicMs(), cpuMs()];
     let problem: string | undefined;
     let found: Differences | undefined;
@@ -184,7 +155,6 @@ export class Verifier {
       durationMs: clock.monotonicMs() - startedMs,
       cpuMs: cpuMs() - cpuBeforeMs,
     };
-    onView(this.view());
     return found;
   }
 

@@ -8,7 +8,6 @@ import { createPlanner } from '../../../../src/plan/planner.ts';
 import { SETTINGS, service } from '../../plan/support.ts';
 import { FakeClock } from '../../source/apiserver/support/fake-clock.ts';
 
-const INTERVAL_MS = 30_000;
 const CONFIRM_MS = 2_000;
 const PLAN = createPlanner(SETTINGS).apply([service('web', 1), service('dns', 2)]);
 
@@ -22,7 +21,7 @@ interface World {
   onRepair: () => void;
 }
 
-function start(patch: Partial<World> = {}, intervalMs?: number) {
+function start(patch: Partial<World> = {}) {
   const world: World = {
     ...{ differs: {}, misplanned: [], error: undefined, hasPlan: true, cpuMs: 0 },
     onRepair: () => undefined,
@@ -33,7 +32,7 @@ function start(patch: Partial<World> = {}, intervalMs?: number) {
   const log = (_fields: unknown, text: string): void => void done.push(`log: ${text}`);
   let cpuMs = 0;
   const verifier = new Verifier({
-    ...{ intervalMs, against: 'API server', clock, log: { info: log, warn: log } as never },
+    ...{ against: 'API server', clock, log: { info: log, warn: log } as never },
     read: async () => {
       done.push('read');
       cpuMs += world.cpuMs;
@@ -51,7 +50,6 @@ function start(patch: Partial<World> = {}, intervalMs?: number) {
       world.onRepair();
     },
     cpuMs: () => cpuMs,
-    onView: () => undefined,
   });
   return {
     ...{ verifier, clock, world, done },
@@ -153,7 +151,7 @@ test('if the plan is wrong, the watches list anew and nothing is said to be writ
 });
 
 test('what cannot be repaired is not said to be, and is told once', async () => {
-  const { verifier, world, done, now } = start({ differs: { 'default/web': 'x' } });
+  const { world, done, now } = start({ differs: { 'default/web': 'x' } });
   world.onRepair = () => {
     throw new Error('no space');
   };
@@ -162,8 +160,6 @@ test('what cannot be repaired is not said to be, and is told once', async () => 
   expect(verifyText(view)).toContain('1 differs: default/web: x; found to differ: 1, repaired: 0');
   expect(done).toContain('log: what differs cannot be repaired, will retry');
   expect(done.join()).not.toContain('proven equal');
-  expect(verifier.secondsSince('default/web' as never)).toBeUndefined();
-  expect(verifier.secondsSince('default/dns' as never)).toBe(0);
   const told = done.filter((one) => one.includes('is what the API server says')).length;
   await now();
   expect(done.filter((one) => one.includes('is what the API server says'))).toHaveLength(told);
@@ -193,29 +189,11 @@ test('without a plan nothing is read, and nothing is said', async () => {
   ]);
 });
 
-test('nodes begin spread over the interval, and rest a tenth more or less of it', async () => {
-  const { verifier, clock, world, reads } = start({}, INTERVAL_MS);
-  expect(clock.delaysMs()).toEqual([INTERVAL_MS / 2]);
-  clock.chance = 0;
-  clock.advance(INTERVAL_MS / 2);
-  await reads(1);
-  expect(clock.delaysMs()).toEqual([INTERVAL_MS * 0.9]);
-  clock.chance = 1;
-  clock.advance(INTERVAL_MS * 0.9);
-  await reads(2);
-  expect(clock.delaysMs()[0]).toBeCloseTo(INTERVAL_MS * 1.1);
-  // Asked in between, with a pause of its own: neither timer is left.
-  world.differs = { 'default/web': 'x' };
+test('one that is closed while it waits for the second reading leaves no timer', async () => {
+  const { verifier, clock, reads } = start({ differs: { 'default/web': 'x' } });
   void verifier.now();
-  await reads(3);
+  await reads(1);
+  expect(clock.delaysMs()).toEqual([CONFIRM_MS]);
   verifier.close();
   expect(clock.delaysMs()).toEqual([]);
-});
-
-test('a reading is followed by a rest of a hundred times its CPU time', async () => {
-  const { verifier, clock, reads } = start({ cpuMs: 2_000 }, INTERVAL_MS);
-  clock.advance(INTERVAL_MS);
-  await reads(1);
-  expect(clock.delaysMs()).toEqual([200_000]);
-  verifier.close();
 });
